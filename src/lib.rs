@@ -1,0 +1,7 @@
+//! GPT-2 in the browser.
+pub mod error;
+pub mod generate;
+pub mod model;
+pub mod settings;
+pub mod web;
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,37 @@
+//! The seam between the generation loop and whatever computes logits.
+
+use crate::error::Result;
+
+/// A causal language model with a cache of the positions it has processed.
+///
+/// There is one operation for prefill and decode: `feed` continues after the positions held. Chunked prefill, prefix
+/// reuse, verification and speculation are all the same call with other ids.
+pub trait LanguageModel {
+    /// Number of logits per position.
+    fn vocab_size(&self) -> usize;
+
+    /// Most positions the model can hold.
+    fn context_length(&self) -> usize;
+
+    /// Positions whose keys and values are held.
+    fn len(&self) -> usize;
+
+    /// Whether no position is held.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Processes `ids` after the positions held and returns the logits of the last one (`vocab_size` values).
+    /// Prefill is `feed(prompt)`, decode is `feed(&[id])`.
+    ///
+    /// # Errors
+    /// If `ids` is empty, holds an id outside the vocabulary, or does not fit into the context; then nothing was
+    /// processed and `len` is unchanged.
+    fn feed(&mut self, ids: &[u32]) -> Result<&[f32]>;
+
+    /// As [`feed`](Self::feed), with the logits of every position of `ids` (`ids.len()` rows of `vocab_size`).
+    fn score(&mut self, ids: &[u32]) -> Result<Vec<Vec<f32>>>;
+
+    /// Forgets all positions from `len` on. Does nothing if fewer are held.
+    fn truncate(&mut self, len: usize);
+}

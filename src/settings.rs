@@ -1,0 +1,435 @@
+//! The options of a run: one table of names, ranges and defaults, and their validation.
+//!
+//! Names follow the OpenAI / Hugging Face spelling. A value outside its range is refused, never changed; an unknown
+//! name is refused with the nearest known one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The largest seed: the largest integer a JavaScript number holds exactly.
+pub const MAX_SEED: u64 = (1 << 53) - 1;
+
+/// What one option accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum OptionRange {
+    /// A whole number in `min..=max`.
+    Integer {
+        /// Smallest accepted value.
+        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "number"))]
+        min: u64,
+        /// Largest accepted value.
+        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "number"))]
+        max: u64,
+    },
+    /// A finite number in `min..=max`, or above `min` where `open` is set.
+    Number {
+        /// Smallest value.
+        min: f64,
+        /// Largest accepted value; absent where there is none.
+        max: Option<f64>,
+        /// Whether `min` itself is excluded.
+        open: bool,
+    },
+    /// A list of non-empty strings, or one string.
+    Strings {
+        /// Most strings in the list.
+        most: u32,
+    },
+    /// True or false.
+    Flag,
+}
+
+/// One row of [`OPTIONS`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct OptionSpec {
+    /// The name on the wire.
+    pub name: &'static str,
+    /// What it accepts.
+    pub range: OptionRange,
+    /// The value used when it is not given, as JSON; empty where the default is "none" (or, for the seed, random).
+    pub default: &'static str,
+    /// One sentence for a person.
+    pub help: &'static str,
+}
+
+/// Every option of a run. The page draws its controls from the same rows.
+pub const OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "max_tokens",
+        range: OptionRange::Integer { min: 1, max: u32::MAX as u64 },
+        default: "128",
+        help: "The most tokens to generate.",
+    },
+    OptionSpec {
+        name: "temperature",
+        range: OptionRange::Number { min: 0.0, max: None, open: false },
+        default: "0.8",
+        help: "Divides the logits: below 1 sharpens, above 1 flattens, 0 always takes the likeliest token.",
+    },
+    OptionSpec {
+        name: "top_k",
+        range: OptionRange::Integer { min: 0, max: u32::MAX as u64 },
+        default: "0",
+        help: "Keeps the k likeliest tokens; 0 is off.",
+    },
+    OptionSpec {
+        name: "top_p",
+        range: OptionRange::Number { min: 0.0, max: Some(1.0), open: true },
+        default: "0.95",
+        help: "Keeps the likeliest tokens that together reach this probability; 1 is off.",
+    },
+    OptionSpec {
+        name: "min_p",
+        range: OptionRange::Number { min: 0.0, max: Some(1.0), open: false },
+        default: "0",
+        help: "Drops tokens less likely than this fraction of the likeliest one; 0 is off.",
+    },
+    OptionSpec {
+        name: "repetition_penalty",
+        range: OptionRange::Number { min: 0.0, max: None, open: true },
+        default: "1",
+        help: "Makes tokens that already stand in prompt or output less likely; 1 is off.",
+    },
+    OptionSpec {
+        name: "seed",
+        range: OptionRange::Integer { min: 0, max: MAX_SEED },
+        default: "",
+        help: "Starts the random numbers: the same seed gives the same text. Drawn and recorded when not given.",
+    },
+    OptionSpec {
+        name: "stop",
+        range: OptionRange::Strings { most: 16 },
+        default: "[]",
+        help: "Ends the run where the generated text reaches one of these; it is not part of the output.",
+    },
+    OptionSpec {
+        name: "timeout_ms",
+        range: OptionRange::Number { min: 0.0, max: None, open: true },
+        default: "",
+        help: "Ends the run after this many milliseconds by the worker's clock.",
+    },
+    OptionSpec {
+        name: "top_logprobs",
+        range: OptionRange::Integer { min: 0, max: 20 },
+        default: "6",
+        help: "How many of the likeliest tokens each step records.",
+    },
+    OptionSpec {
+        name: "parse_special",
+        range: OptionRange::Flag,
+        default: "false",
+        help: "Reads <|endoftext|> in the prompt as the one special token instead of as seven ordinary ones.",
+    },
+];
+
+/// An option's value as it came from outside, before anything was checked.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum OptionValue {
+    /// True or false.
+    Flag(bool),
+    /// Any number, NaN and infinities included.
+    Number(f64),
+    /// One string.
+    String(String),
+    /// Several strings.
+    Strings(Vec<String>),
+    /// Anything else (null, an object, a mixed list): refused by name.
+    Other(serde::de::IgnoredAny),
+}
+
+/// Options as they came from outside.
+pub type RawOptions = BTreeMap<String, OptionValue>;
+
+/// The settings a run really uses: every default filled in, every value checked. Part of the record.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct Settings {
+    /// The most tokens to generate, at least 1.
+    pub max_tokens: u32,
+    /// Divides the logits; 0 is greedy.
+    pub temperature: f64,
+    /// Tokens kept by rank; 0 is off.
+    pub top_k: u32,
+    /// Probability mass kept, in (0, 1]; 1 is off.
+    pub top_p: f64,
+    /// Least probability relative to the best token, in [0, 1]; 0 is off.
+    pub min_p: f64,
+    /// Divides positive and multiplies negative logits of tokens seen; 1 is off.
+    pub repetition_penalty: f64,
+    /// Start of the random numbers, at most 2^53 - 1.
+    #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "number"))]
+    pub seed: u64,
+    /// Strings that end the run.
+    pub stop: Vec<String>,
+    /// Milliseconds until the run ends by itself.
+    pub timeout_ms: Option<f64>,
+    /// Alternatives recorded with each step.
+    pub top_logprobs: u32,
+    /// Whether `<|endoftext|>` in the prompt is the special token.
+    pub parse_special: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_tokens: 128,
+            temperature: 0.8,
+            top_k: 0,
+            top_p: 0.95,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            seed: 0,
+            stop: Vec::new(),
+            timeout_ms: None,
+            top_logprobs: 6,
+            parse_special: false,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks every option against [`OPTIONS`] and fills in the defaults; `seed` is used where none was given.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnknownOption`] for a name not in the table, [`ErrorKind::InvalidOption`] for a value that is of
+    /// another type or outside the range.
+    pub fn from_raw(raw: &RawOptions, seed: u64) -> Result<Self> {
+        let mut settings = Self { seed, ..Self::default() };
+        for (name, value) in raw {
+            let spec = OPTIONS.iter().find(|spec| spec.name == name).ok_or_else(|| unknown(name))?;
+            let given = Given { spec, value };
+            match spec.name {
+                "max_tokens" => settings.max_tokens = given.integer()? as u32,
+                "temperature" => settings.temperature = given.number()?,
+                "top_k" => settings.top_k = given.integer()? as u32,
+                "top_p" => settings.top_p = given.number()?,
+                "min_p" => settings.min_p = given.number()?,
+                "repetition_penalty" => settings.repetition_penalty = given.number()?,
+                "seed" => settings.seed = given.integer()?,
+                "stop" => settings.stop = given.strings()?,
+                "timeout_ms" => settings.timeout_ms = Some(given.number()?),
+                "top_logprobs" => settings.top_logprobs = given.integer()? as u32,
+                "parse_special" => settings.parse_special = given.flag()?,
+                other => unreachable!("{other} stands in OPTIONS but has no field"),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// The refusal of an unknown option, with the nearest name that exists.
+fn unknown(name: &str) -> Error {
+    let nearest = OPTIONS
+        .iter()
+        .max_by(|a, b| strsim::jaro_winkler(name, a.name).total_cmp(&strsim::jaro_winkler(name, b.name)))
+        .map_or("max_tokens", |spec| spec.name);
+    Error::new(ErrorKind::UnknownOption, format!("there is no option `{name}`; did you mean `{nearest}`?"))
+}
+
+/// A value together with the row it is checked against.
+struct Given<'a> {
+    spec: &'a OptionSpec,
+    value: &'a OptionValue,
+}
+
+impl Given<'_> {
+    fn refuse(&self, wanted: &str) -> Error {
+        let got = match self.value {
+            OptionValue::Flag(flag) => flag.to_string(),
+            OptionValue::Number(number) => number.to_string(),
+            OptionValue::String(text) => format!("the text {text:?}"),
+            OptionValue::Strings(list) => format!("the list {list:?}"),
+            OptionValue::Other(_) => {
+                "something that is neither a number, a text, a list of texts nor true or false".to_owned()
+            }
+        };
+        Error::new(ErrorKind::InvalidOption, format!("`{}` must be {wanted}; got {got}", self.spec.name))
+    }
+
+    fn integer(&self) -> Result<u64> {
+        let OptionRange::Integer { min, max } = self.spec.range else { return Err(self.refuse("a whole number")) };
+        let wanted = if max > u64::from(u32::MAX) {
+            format!("a whole number from {min} to 2^53 - 1")
+        } else {
+            format!("a whole number from {min} to {max}")
+        };
+        match *self.value {
+            OptionValue::Number(n) if n.fract() == 0.0 && n >= min as f64 && n <= max as f64 => Ok(n as u64),
+            _ => Err(self.refuse(&wanted)),
+        }
+    }
+
+    fn number(&self) -> Result<f64> {
+        let OptionRange::Number { min, max, open } = self.spec.range else { return Err(self.refuse("a number")) };
+        let wanted = match (max, open) {
+            (Some(max), true) => format!("a number above {min} and at most {max}"),
+            (Some(max), false) => format!("a number from {min} to {max}"),
+            (None, true) => format!("a finite number above {min}"),
+            (None, false) => format!("a finite number of at least {min}"),
+        };
+        match *self.value {
+            OptionValue::Number(n)
+                if n.is_finite() && (if open { n > min } else { n >= min }) && max.is_none_or(|max| n <= max) =>
+            {
+                Ok(n)
+            }
+            _ => Err(self.refuse(&wanted)),
+        }
+    }
+
+    fn strings(&self) -> Result<Vec<String>> {
+        let OptionRange::Strings { most } = self.spec.range else { return Err(self.refuse("a list of texts")) };
+        let list = match self.value {
+            OptionValue::String(text) => std::slice::from_ref(text),
+            OptionValue::Strings(list) => list.as_slice(),
+            _ => return Err(self.refuse("a text or a list of texts")),
+        };
+        if list.iter().any(String::is_empty) {
+            return Err(
+                self.refuse("made of texts that are not empty (an empty one would stop before the first token)")
+            );
+        }
+        if list.len() > most as usize {
+            return Err(self.refuse(&format!("at most {most} texts")));
+        }
+        Ok(list.to_vec())
+    }
+
+    fn flag(&self) -> Result<bool> {
+        match self.value {
+            OptionValue::Flag(flag) => Ok(*flag),
+            _ => Err(self.refuse("true or false")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<Settings> {
+        Settings::from_raw(&serde_json::from_str(json).unwrap(), 5)
+    }
+
+    fn with(name: &str, value: OptionValue) -> Result<Settings> {
+        Settings::from_raw(&RawOptions::from([(name.to_owned(), value)]), 5)
+    }
+
+    #[test]
+    fn nothing_given_means_the_defaults_of_the_table() {
+        let settings = serde_json::to_value(parse("{}").unwrap()).unwrap();
+        for spec in OPTIONS.iter().filter(|spec| !spec.default.is_empty()) {
+            let default: serde_json::Value = serde_json::from_str(spec.default).unwrap();
+            let used = &settings[spec.name];
+            let same = used == &default || used.as_f64().is_some() && used.as_f64() == default.as_f64();
+            assert!(same, "{}: table {default}, used {used}", spec.name);
+        }
+        assert_eq!(settings["seed"], 5);
+        assert!(settings["timeout_ms"].is_null());
+    }
+
+    #[test]
+    fn every_row_of_the_table_is_a_field_and_every_field_a_row() {
+        let settings = serde_json::to_value(Settings::default()).unwrap();
+        let mut fields: Vec<_> = settings.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut rows: Vec<_> = OPTIONS.iter().map(|spec| spec.name).collect();
+        fields.sort_unstable();
+        rows.sort_unstable();
+        assert_eq!(fields, rows);
+    }
+
+    #[test]
+    fn values_are_taken_as_given() {
+        let settings = parse(
+            r#"{"max_tokens": 3, "temperature": 0, "top_k": 40, "top_p": 1, "min_p": 0.1, "repetition_penalty": 1.3,
+                "seed": 9007199254740991, "stop": "\n", "timeout_ms": 2.5, "top_logprobs": 0, "parse_special": true}"#,
+        )
+        .unwrap();
+        let expected = Settings {
+            max_tokens: 3,
+            temperature: 0.0,
+            top_k: 40,
+            top_p: 1.0,
+            min_p: 0.1,
+            repetition_penalty: 1.3,
+            seed: MAX_SEED,
+            stop: vec!["\n".into()],
+            timeout_ms: Some(2.5),
+            top_logprobs: 0,
+            parse_special: true,
+        };
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn seeds_at_the_edges_are_seeds() {
+        for seed in [0, 1 << 32, MAX_SEED] {
+            assert_eq!(with("seed", OptionValue::Number(seed as f64)).unwrap().seed, seed);
+        }
+        assert_eq!(with("seed", OptionValue::Number(2f64.powi(53))).unwrap_err().kind, ErrorKind::InvalidOption);
+    }
+
+    #[test]
+    fn values_outside_their_range_are_refused_by_name() {
+        let nan = f64::NAN;
+        let inf = f64::INFINITY;
+        for (name, values) in [
+            ("max_tokens", &[0.0, -1.0, 1.5, nan, inf, 4_294_967_296.0][..]),
+            ("temperature", &[-0.1, nan, inf, -inf]),
+            ("top_k", &[-1.0, 0.5, nan]),
+            ("top_p", &[0.0, -0.5, 1.01, nan, inf]),
+            ("min_p", &[-0.1, 1.1, nan]),
+            ("repetition_penalty", &[0.0, -1.0, nan, inf]),
+            ("seed", &[-1.0, 0.5, nan, inf]),
+            ("timeout_ms", &[0.0, -5.0, nan, inf]),
+            ("top_logprobs", &[-1.0, 21.0, nan]),
+        ] {
+            for &value in values {
+                let error = with(name, OptionValue::Number(value)).unwrap_err();
+                assert_eq!(error.kind, ErrorKind::InvalidOption, "{name} = {value}");
+                assert!(error.message.contains(&format!("`{name}`")), "{}", error.message);
+                assert!(error.message.ends_with(&format!("got {value}")), "{}", error.message);
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_another_type_are_refused() {
+        for spec in OPTIONS {
+            for json in ["null", "{}", "[1]", "[\"a\", 1]"] {
+                let error = parse(&format!("{{\"{}\": {json}}}", spec.name)).unwrap_err();
+                assert_eq!(error.kind, ErrorKind::InvalidOption, "{} = {json}", spec.name);
+            }
+        }
+        for json in [r#"{"stop": ""}"#, r#"{"stop": ["a", ""]}"#, r#"{"temperature": "1"}"#, r#"{"parse_special": 1}"#]
+        {
+            assert_eq!(parse(json).unwrap_err().kind, ErrorKind::InvalidOption, "{json}");
+        }
+        let many = vec!["x".to_owned(); 17];
+        assert!(with("stop", OptionValue::Strings(many)).unwrap_err().message.contains("at most 16"));
+    }
+
+    #[test]
+    fn a_misspelt_name_is_answered_with_the_nearest() {
+        for (given, meant) in [
+            ("max_new_tokens", "max_tokens"),
+            ("temprature", "temperature"),
+            ("topk", "top_k"),
+            ("topP", "top_p"),
+            ("stop_strings", "stop"),
+            ("repeat_penalty", "repetition_penalty"),
+            ("timeout", "timeout_ms"),
+        ] {
+            let error = with(given, OptionValue::Number(1.0)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::UnknownOption);
+            assert_eq!(error.message, format!("there is no option `{given}`; did you mean `{meant}`?"));
+        }
+    }
+}

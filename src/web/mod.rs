@@ -1,0 +1,3 @@
+//! The only module that knows the browser.
+
+pub mod protocol;

@@ -1,0 +1,211 @@
+//! Every message between the page and the worker, both directions, one enum each.
+//!
+//! This file is the wire format: the page's TypeScript types are generated from it. Every message carries the `id` of
+//! its request. A request ends with exactly one `ready` (for a load), `unloaded`, `done` or `error`, and nothing
+//! follows it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind};
+use crate::generate::{Record, StepRecord, Stop};
+use crate::settings::{OptionSpec, RawOptions, Settings};
+
+/// A file's contents as the browser holds them: a `Blob` (a `File` is one). Elsewhere there is none.
+#[cfg(target_arch = "wasm32")]
+pub type FileBlob = wasm_bindgen::JsValue;
+/// A file's contents as the browser holds them: a `Blob` (a `File` is one). Elsewhere there is none.
+#[cfg(not(target_arch = "wasm32"))]
+pub type FileBlob = serde::de::IgnoredAny;
+
+/// One of the files that make up a model.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[serde(deny_unknown_fields)]
+pub struct ModelFile {
+    /// The file's name: its ending says what it is.
+    pub name: String,
+    /// Its contents.
+    #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "Blob"))]
+    #[cfg_attr(target_arch = "wasm32", serde(with = "serde_wasm_bindgen::preserve"))]
+    pub blob: FileBlob,
+}
+
+/// Page -> worker.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Replaces the model. Answered with `progress` and then `ready` or `error`; after an error the model loaded before
+    /// is still there.
+    Load {
+        /// Chosen by the page; every answer carries it.
+        id: u32,
+        /// What the page calls the model; stands in the record.
+        name: String,
+        /// The weights, with `config.json` and the tokenizer's files where the format needs them.
+        files: Vec<ModelFile>,
+        /// `f32` or `q8_0`; what the file holds when absent.
+        #[serde(default)]
+        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
+        precision: Option<String>,
+    },
+    /// Continues a prompt. Answered with `start`, any number of `prefill`, `delta` and `step`, and then `done` or
+    /// `error`. While one runs, another is answered with a `busy` error.
+    Generate {
+        /// Chosen by the page; every answer carries it.
+        id: u32,
+        /// The text to continue.
+        prompt: String,
+        /// Names, ranges and defaults: [`OPTIONS`](crate::settings::OPTIONS).
+        #[serde(default)]
+        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "Record<string, unknown>"))]
+        options: RawOptions,
+    },
+    /// Ends the request `id` at its next step. Does nothing if it has ended or never began.
+    Cancel {
+        /// The request to end.
+        id: u32,
+    },
+    /// Frees the model. Answered with `unloaded`.
+    Unload {
+        /// Chosen by the page; the answer carries it.
+        id: u32,
+    },
+}
+
+/// What a load is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The file's bytes are read into the worker; counted in bytes.
+    Read,
+    /// Weights are brought into the form the model computes with; counted in tensors.
+    Weights,
+    /// The tokenizer is built; not counted.
+    Tokenizer,
+}
+
+/// What is known of a loaded model.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct ModelInfo {
+    /// What the page called it.
+    pub name: String,
+    /// SHA-256 of the weights file, in hexadecimal.
+    pub sha256: String,
+    /// `f32` or `q8_0`.
+    pub precision: String,
+    /// Number of weights.
+    #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "number"))]
+    pub parameters: u64,
+    /// Layers.
+    pub n_layer: u32,
+    /// Attention heads.
+    pub n_head: u32,
+    /// Width.
+    pub n_embd: u32,
+    /// Most positions.
+    pub context_length: u32,
+    /// Vocabulary.
+    pub vocab_size: u32,
+}
+
+/// Worker -> page.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// A load went on. `done` never falls within a stage and never passes `total`.
+    Progress {
+        /// Of the load.
+        id: u32,
+        /// What is being done.
+        stage: Stage,
+        /// So much of it.
+        done: f64,
+        /// Of so much; absent where it is not known.
+        total: Option<f64>,
+    },
+    /// A load ended well.
+    Ready {
+        /// Of the load.
+        id: u32,
+        /// What was loaded.
+        model: ModelInfo,
+        /// The options `generate` takes.
+        options: Vec<OptionSpec>,
+        /// How long it took, by the worker's clock.
+        load_ms: f64,
+    },
+    /// The model is gone.
+    Unloaded {
+        /// Of the request.
+        id: u32,
+    },
+    /// A generation began: the prompt was accepted.
+    Start {
+        /// Of the generation.
+        id: u32,
+        /// The settings in effect, with every default and the seed.
+        settings: Settings,
+        /// The prompt as the model sees it.
+        prompt_ids: Vec<u32>,
+        /// The text of each prompt token, for display; characters cut by a token border show as U+FFFD.
+        prompt_pieces: Vec<String>,
+    },
+    /// A chunk of the prompt was processed.
+    Prefill {
+        /// Of the generation.
+        id: u32,
+        /// Positions processed so far.
+        done: u32,
+        /// Positions of the prompt.
+        total: u32,
+        /// Time of this chunk's pass.
+        chunk_ms: f64,
+    },
+    /// Text to show: whole characters, nothing that a stop string could still take back.
+    Delta {
+        /// Of the generation.
+        id: u32,
+        /// Never empty.
+        text: String,
+        /// When it was posted, in milliseconds since the epoch by the worker's high-resolution clock
+        /// (`performance.timeOrigin + performance.now()`).
+        posted_at: f64,
+    },
+    /// One token was chosen. Follows the `delta` of the same step, where there is one.
+    Step {
+        /// Of the generation.
+        id: u32,
+        /// What happened.
+        #[serde(flatten)]
+        record: StepRecord,
+    },
+    /// A generation ended well.
+    Done {
+        /// Of the generation.
+        id: u32,
+        /// Why it ended.
+        stop: Stop,
+        /// Everything that happened.
+        record: Box<Record>,
+    },
+    /// A request failed. After the kind `panic` the worker answers nothing any more.
+    Error {
+        /// Of the request; absent where the message carried none.
+        id: Option<u32>,
+        /// For programs.
+        kind: ErrorKind,
+        /// For people: what was wrong and what to do.
+        message: String,
+    },
+}
+
+impl Event {
+    /// `error` as the end of request `id`.
+    pub fn error(id: Option<u32>, error: Error) -> Self {
+        Self::Error { id, kind: error.kind, message: error.message }
+    }
+}
