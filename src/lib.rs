@@ -3,5 +3,6 @@ pub mod error;
 pub mod generate;
 pub mod model;
 pub mod settings;
+pub mod text;
 pub mod web;
 pub use error::{Error, ErrorKind, Result};
