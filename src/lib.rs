@@ -2,6 +2,7 @@
 pub mod error;
 pub mod generate;
 pub mod model;
+pub mod sampler;
 pub mod settings;
 pub mod text;
 pub mod web;
