@@ -1,6 +1,7 @@
 //! GPT-2 in the browser.
 pub mod error;
 pub mod generate;
+pub mod gpt2;
 pub mod model;
 pub mod sampler;
 pub mod settings;

@@ -1,0 +1,246 @@
+//! What a GPT-2 checkpoint says about its own shape and arithmetic.
+
+use candle_nn::Activation;
+use serde::Deserialize;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The hyperparameters of a GPT-2, under Hugging Face's names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Number of token ids, and of logits.
+    pub vocab_size: usize,
+    /// Positions there are embeddings for: the context length.
+    pub n_positions: usize,
+    /// Width of the residual stream.
+    pub n_embd: usize,
+    /// Number of blocks.
+    pub n_layer: usize,
+    /// Attention heads of a block; each is `n_embd / n_head` wide.
+    pub n_head: usize,
+    /// Width inside the feed-forward part of a block.
+    pub n_inner: usize,
+    /// Added to the variance in layer norms.
+    pub layer_norm_epsilon: f64,
+    /// The nonlinearity of the feed-forward part.
+    pub activation: Activation,
+    /// Whether attention scores are divided by the square root of the head's width.
+    pub scale_attn_weights: bool,
+    /// Whether attention scores of block `i` are also divided by `i + 1`.
+    pub scale_attn_by_inverse_layer_idx: bool,
+    /// Whether the output head is the token embedding when the file holds no head.
+    pub tie_word_embeddings: bool,
+}
+
+/// The part of `config.json` that decides the result. Absent fields take the defaults of Hugging Face's `GPT2Config`.
+#[derive(Deserialize)]
+#[serde(default)]
+struct Json {
+    model_type: Option<String>,
+    architectures: Option<Vec<String>>,
+    vocab_size: usize,
+    n_positions: usize,
+    n_embd: usize,
+    n_layer: usize,
+    n_head: usize,
+    n_inner: Option<usize>,
+    activation_function: String,
+    layer_norm_epsilon: f64,
+    scale_attn_weights: bool,
+    scale_attn_by_inverse_layer_idx: bool,
+    tie_word_embeddings: bool,
+    add_cross_attention: bool,
+    pruned_heads: Option<serde_json::Map<String, serde_json::Value>>,
+    quantization_config: Option<serde_json::Value>,
+}
+
+impl Default for Json {
+    fn default() -> Self {
+        Self {
+            model_type: None,
+            architectures: None,
+            vocab_size: 50257,
+            n_positions: 1024,
+            n_embd: 768,
+            n_layer: 12,
+            n_head: 12,
+            n_inner: None,
+            activation_function: "gelu_new".into(),
+            layer_norm_epsilon: 1e-5,
+            scale_attn_weights: true,
+            scale_attn_by_inverse_layer_idx: false,
+            tie_word_embeddings: true,
+            add_cross_attention: false,
+            pruned_heads: None,
+            quantization_config: None,
+        }
+    }
+}
+
+impl Config {
+    /// Reads Hugging Face's `config.json`.
+    ///
+    /// # Errors
+    /// `DamagedModel` if it is no such JSON or contradicts itself, `UnsupportedModel` if it asks for something this
+    /// crate does not compute; the sentence names the field.
+    pub fn from_json(bytes: &[u8]) -> Result<Self> {
+        let json: Json = serde_json::from_slice(bytes)
+            .map_err(|error| damaged(format!("config.json cannot be read: {error}; take it from the model's page")))?;
+        let architecture = json.architectures.as_ref().and_then(|names| names.first());
+        match (&json.model_type, architecture) {
+            (Some(model_type), _) if model_type != "gpt2" => return Err(unsupported("model_type", model_type)),
+            (None, Some(name)) if !name.starts_with("GPT2") => return Err(unsupported("architectures", name)),
+            _ => {}
+        }
+        if json.add_cross_attention {
+            return Err(unsupported("add_cross_attention", "true"));
+        }
+        if json.pruned_heads.is_some_and(|heads| !heads.is_empty()) {
+            return Err(unsupported("pruned_heads", "a list of heads"));
+        }
+        if json.quantization_config.is_some() {
+            return Err(unsupported("quantization_config", "a quantisation of another library"));
+        }
+        let activation = match json.activation_function.as_str() {
+            "gelu_new" | "gelu_pytorch_tanh" => Activation::NewGelu,
+            "gelu" => Activation::Gelu,
+            "relu" => Activation::Relu,
+            "silu" | "swish" => Activation::Silu,
+            other => return Err(unsupported("activation_function", other)),
+        };
+        Self {
+            vocab_size: json.vocab_size,
+            n_positions: json.n_positions,
+            n_embd: json.n_embd,
+            n_layer: json.n_layer,
+            n_head: json.n_head,
+            n_inner: json.n_inner.unwrap_or(json.n_embd.saturating_mul(4)),
+            layer_norm_epsilon: json.layer_norm_epsilon,
+            activation,
+            scale_attn_weights: json.scale_attn_weights,
+            scale_attn_by_inverse_layer_idx: json.scale_attn_by_inverse_layer_idx,
+            tie_word_embeddings: json.tie_word_embeddings,
+        }
+        .checked()
+    }
+
+    /// Returns the configuration if its numbers can describe a model.
+    ///
+    /// # Errors
+    /// `DamagedModel` for a zero, for heads that do not divide the width or for an epsilon that is no small positive
+    /// number; `UnsupportedModel` for sizes far beyond any GPT-2.
+    pub fn checked(self) -> Result<Self> {
+        for (name, value, most) in [
+            ("vocab_size", self.vocab_size, 1 << 22),
+            ("n_positions", self.n_positions, 1 << 20),
+            ("n_embd", self.n_embd, 1 << 16),
+            ("n_layer", self.n_layer, 1 << 10),
+            ("n_head", self.n_head, 1 << 16),
+            ("n_inner", self.n_inner, 1 << 18),
+        ] {
+            if value == 0 {
+                return Err(damaged(format!("the configuration says `{name}` is 0, which no model can have")));
+            }
+            if value > most {
+                return Err(Error::new(
+                    ErrorKind::UnsupportedModel,
+                    format!("the configuration says `{name}` is {value}; at most {most} is supported"),
+                ));
+            }
+        }
+        if !self.n_embd.is_multiple_of(self.n_head) {
+            return Err(damaged(format!(
+                "the configuration contradicts itself: a width of {} (`n_embd`) cannot be shared by {} heads (`n_head`)",
+                self.n_embd, self.n_head
+            )));
+        }
+        if !(self.layer_norm_epsilon > 0.0 && self.layer_norm_epsilon < 1.0) {
+            return Err(damaged(format!(
+                "the configuration says `layer_norm_epsilon` is {}; it must be a small positive number",
+                self.layer_norm_epsilon
+            )));
+        }
+        Ok(self)
+    }
+
+    /// Width of one attention head.
+    pub fn head_dim(&self) -> usize {
+        self.n_embd / self.n_head
+    }
+
+    /// What the attention scores of block `layer` are multiplied by before the softmax.
+    pub fn attention_scale(&self, layer: usize) -> f32 {
+        let width = if self.scale_attn_weights { (self.head_dim() as f32).sqrt() } else { 1.0 };
+        let depth = if self.scale_attn_by_inverse_layer_idx { (layer + 1) as f32 } else { 1.0 };
+        1.0 / (width * depth)
+    }
+}
+
+fn damaged(message: String) -> Error {
+    Error::new(ErrorKind::DamagedModel, message)
+}
+
+fn unsupported(field: &str, value: &str) -> Error {
+    Error::new(
+        ErrorKind::UnsupportedModel,
+        format!("config.json says `{field}` is {value}, which is not supported; choose a plain GPT-2"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_fields_are_those_of_gpt2() {
+        let config = Config::from_json(b"{}").unwrap();
+        assert_eq!((config.vocab_size, config.n_positions, config.n_embd), (50257, 1024, 768));
+        assert_eq!((config.n_layer, config.n_head, config.n_inner), (12, 12, 3072));
+        assert_eq!(config.activation, Activation::NewGelu);
+        assert_eq!(config.attention_scale(5), 0.125);
+    }
+
+    #[test]
+    fn scores_are_scaled_as_the_configuration_says() {
+        let scale = |json: &str| Config::from_json(json.as_bytes()).unwrap().attention_scale(3);
+        assert_eq!(scale(r#"{"scale_attn_by_inverse_layer_idx": true}"#), 0.125 / 4.0);
+        assert_eq!(scale(r#"{"scale_attn_weights": false}"#), 1.0);
+    }
+
+    #[test]
+    fn what_cannot_be_computed_is_refused_by_name() {
+        for (json, name) in [
+            (r#"{"model_type": "gpt_neo"}"#, "gpt_neo"),
+            (r#"{"architectures": ["LlamaForCausalLM"]}"#, "LlamaForCausalLM"),
+            (r#"{"activation_function": "mish"}"#, "`activation_function` is mish"),
+            (r#"{"add_cross_attention": true}"#, "add_cross_attention"),
+            (r#"{"pruned_heads": {"0": [1]}}"#, "pruned_heads"),
+            (r#"{"quantization_config": {"bits": 4}}"#, "quantization_config"),
+            (r#"{"n_positions": 100000000}"#, "n_positions"),
+        ] {
+            let error = Config::from_json(json.as_bytes()).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::UnsupportedModel, "{json}");
+            assert!(error.message.contains(name), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn contradictions_are_damage() {
+        for (json, name) in [
+            ("", "config.json"),
+            ("[1", "config.json"),
+            (r#"{"n_embd": -1}"#, "config.json"),
+            (r#"{"n_embd": "768"}"#, "config.json"),
+            (r#"{"n_layer": 0}"#, "n_layer"),
+            (r#"{"n_head": 0}"#, "n_head"),
+            (r#"{"n_inner": 0}"#, "n_inner"),
+            (r#"{"n_head": 7}"#, "n_head"),
+            (r#"{"layer_norm_epsilon": 0.0}"#, "layer_norm_epsilon"),
+            (r#"{"layer_norm_epsilon": -1e-5}"#, "layer_norm_epsilon"),
+        ] {
+            let error = Config::from_json(json.as_bytes()).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::DamagedModel, "{json}");
+            assert!(error.message.contains(name), "{}", error.message);
+        }
+    }
+}
