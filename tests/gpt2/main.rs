@@ -1,0 +1,6 @@
+//! The model against reference results, its invariants, and what its loader refuses.
+
+mod fixture;
+mod invariants;
+mod reference;
+mod refusals;

@@ -1,0 +1,172 @@
+//! Reference results by Hugging Face transformers (torch, f32) for the same weights.
+
+use gpt2_web::gpt2::checkpoint::Format;
+use gpt2_web::gpt2::{Gpt2, Precision};
+use gpt2_web::model::LanguageModel;
+use serde::Deserialize;
+
+use crate::fixture::{self, CHECKPOINTS};
+
+/// Greatest difference of a logit in f32; the reference sums in another order.
+const TOLERANCE: f32 = 2e-4;
+
+#[derive(Deserialize)]
+struct Expected {
+    /// Fed in one pass.
+    input_ids: Vec<u32>,
+    /// The best id after each of them.
+    argmax: Vec<usize>,
+    /// The logits after the last.
+    #[serde(default)]
+    last_logits: Vec<f32>,
+    /// The best of them, id and logit, where there are too many for a file.
+    #[serde(default)]
+    last_top20: Vec<(usize, f32)>,
+    /// Ids that continue the first eight.
+    #[serde(default)]
+    greedy: Vec<u32>,
+    /// Summed over all of `input_ids` but the first, in nats.
+    nll: f64,
+}
+
+fn expected(name: &str) -> Expected {
+    serde_json::from_value(fixture::json(name)).unwrap()
+}
+
+fn argmax(logits: &[f32]) -> usize {
+    logits.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap().0
+}
+
+fn summed_nll(ids: &[u32], scores: &[Vec<f32>]) -> f64 {
+    let of = |logits: &[f32], id: u32| {
+        let greatest = f64::from(logits[argmax(logits)]);
+        let sum: f64 = logits.iter().map(|&logit| (f64::from(logit) - greatest).exp()).sum();
+        greatest + sum.ln() - f64::from(logits[id as usize])
+    };
+    scores.iter().zip(&ids[1..]).map(|(logits, &id)| of(logits, id)).sum()
+}
+
+/// The reference in f32: every logit, every best id, every greedy id.
+fn assert_same(name: &str, model: &mut Gpt2, expected: &Expected) {
+    let scores = model.score(&expected.input_ids).unwrap();
+    let best: Vec<_> = scores.iter().map(|logits| argmax(logits)).collect();
+    assert_eq!(best, expected.argmax, "{name}");
+    let last = scores.last().unwrap();
+    let all = expected.last_logits.iter().copied().enumerate();
+    assert!(expected.last_logits.len() == last.len() || expected.last_top20.len() == 20);
+    for (id, wanted) in all.chain(expected.last_top20.iter().copied()) {
+        let got = last[id];
+        assert!((got - wanted).abs() <= TOLERANCE, "{name}: logit {id} is {got}, the reference says {wanted}");
+    }
+    let nll = summed_nll(&expected.input_ids, &scores);
+    assert!((nll / expected.nll - 1.0).abs() < 1e-5, "{name}: {nll} and {}", expected.nll);
+
+    model.truncate(7);
+    let mut next = argmax(model.feed(&expected.input_ids[7..8]).unwrap()) as u32;
+    for (step, &id) in expected.greedy.iter().enumerate() {
+        assert_eq!(next, id, "{name}: greedy step {step}");
+        next = argmax(model.feed(&[id]).unwrap()) as u32;
+    }
+}
+
+fn assert_near(name: &str, model: &mut Gpt2, expected: &Expected) {
+    let nll = summed_nll(&expected.input_ids, &model.score(&expected.input_ids).unwrap());
+    assert!((nll / expected.nll - 1.0).abs() < 0.01, "{name}: {nll}, the reference says {}", expected.nll);
+}
+
+#[test]
+fn every_published_layout_gives_the_reference_logits() {
+    for name in CHECKPOINTS {
+        let expected = expected(&format!("tests/fixtures/checkpoints/{name}/expected.json"));
+        assert_eq!(expected.greedy.len(), 32);
+        let mut loaded = fixture::checkpoint(name, None);
+        assert_eq!((loaded.format, loaded.precision), (Format::Safetensors, Precision::F32), "{name}");
+        assert_same(name, &mut loaded.model, &expected);
+    }
+}
+
+#[test]
+fn gguf_gives_the_reference_logits() {
+    // The reference for the q8_0 file computed in f32 with its dequantised weights.
+    for (name, precision) in [("f32", None), ("f16", None), ("q8_0", Some(Precision::F32))] {
+        let expected = expected(&format!("tests/fixtures/gguf/{name}.expected.json"));
+        let mut loaded = fixture::gguf(name, precision);
+        assert_eq!((loaded.format, loaded.precision), (Format::Gguf, Precision::F32), "{name}");
+        assert_same(name, &mut loaded.model, &expected);
+    }
+}
+
+#[test]
+fn q8_0_stays_near_the_reference() {
+    let plain = expected("tests/fixtures/checkpoints/plain-f32/expected.json");
+    for (name, mut loaded) in [
+        ("q8_0 file", fixture::gguf("q8_0", None)),
+        ("f16 file", fixture::gguf("f16", Some(Precision::Q8_0))),
+        ("safetensors", fixture::checkpoint("plain-f32", Some(Precision::Q8_0))),
+    ] {
+        assert_eq!(loaded.precision, Precision::Q8_0, "{name}");
+        assert_near(name, &mut loaded.model, &plain);
+    }
+}
+
+/// The embedded model may be replaced by another of the same architecture; then `expected-q8_0.json` is replaced with
+/// it. Its fields are computed by Hugging Face transformers, in f32, with the dequantised weights of the GGUF file:
+/// a prompt's `input_ids`, the `argmax` after each, `last_top20` (ids and logits after the last), `greedy` (64 ids
+/// that continue the first eight) and `nll` (summed, in nats).
+#[test]
+fn the_embedded_model_says_what_it_should() {
+    let expected = expected("tests/fixtures/demo-model/expected-q8_0.json");
+    let file = fixture::bytes(fixture::EMBEDDED);
+    assert_same("dequantised", &mut fixture::try_gguf(&file, Some(Precision::F32)).unwrap().model, &expected);
+
+    // As it is used, activations are rounded too: the sum stays near, and so does every logit, but where two ids are
+    // nearly as good the other one may be best.
+    let close = 0.25;
+    let mut model = fixture::try_gguf(&file, None).unwrap().model;
+    assert_near("q8_0", &mut model, &expected);
+    model.truncate(7);
+    let mut logits = model.feed(&expected.input_ids[7..8]).unwrap();
+    for (step, &id) in expected.greedy.iter().enumerate() {
+        let gap = logits[argmax(logits)] - logits[id as usize];
+        assert!(gap < close, "greedy step {step}: id {id} should be best and is {gap} behind");
+        logits = model.feed(&[id]).unwrap();
+    }
+}
+
+#[test]
+fn weights_are_counted_once_and_progress_ends_at_all() {
+    // 2 blocks of width 32 and 128 inside, 300 tokens, 64 positions; the untied head has 300 x 32 more.
+    let blocks = 2 * (32 * 96 + 96 + 32 * 32 + 32 + 32 * 128 + 128 + 128 * 32 + 32 + 4 * 32);
+    let plain = 300 * 32 + 64 * 32 + blocks + 2 * 32;
+    assert_eq!(fixture::checkpoint("plain-f32", None).parameters, plain);
+    assert_eq!(fixture::checkpoint("prefix-lmhead-f32", None).parameters, plain);
+    assert_eq!(fixture::checkpoint("untied-f32", None).parameters, plain + 300 * 32);
+    assert_eq!(fixture::gguf("q8_0", None).parameters, plain);
+
+    for name in ["plain-f32", "prefix-lmhead-f32", "untied-f32", "buffers-f32"] {
+        let files = fixture::folder(name);
+        let files: Vec<_> =
+            files.iter().map(|(name, bytes)| gpt2_web::gpt2::checkpoint::ModelFile { name, bytes }).collect();
+        let mut seen = Vec::new();
+        gpt2_web::gpt2::checkpoint::load(&files, None, &mut |done, total| seen.push((done, total))).unwrap();
+        let total = seen.len();
+        assert!(seen.iter().enumerate().all(|(index, &report)| report == (index + 1, total)), "{name}: {seen:?}");
+    }
+}
+
+#[test]
+fn the_tokenizer_in_a_gguf_file_comes_with_the_model_and_alone() {
+    let file = fixture::bytes("tests/fixtures/gguf/f32.gguf");
+    let tokenizer = gpt2_web::gpt2::checkpoint::gguf::tokenizer(&file).unwrap();
+    let vocab = fixture::json("tests/fixtures/tiny-tokenizer/vocab.json");
+    assert_eq!(tokenizer.tokens.len(), 300);
+    for (id, token) in tokenizer.tokens.iter().enumerate() {
+        assert_eq!(vocab[token], id, "{token}");
+    }
+    let merges = String::from_utf8(fixture::bytes("tests/fixtures/tiny-tokenizer/merges.txt")).unwrap();
+    let merges: Vec<_> = merges.lines().filter(|line| !line.starts_with("#version") && !line.is_empty()).collect();
+    assert_eq!(tokenizer.merges, merges);
+    assert_eq!(tokenizer.eos, Some(299));
+    assert_eq!(fixture::gguf("f32", None).tokenizer, Some(tokenizer));
+    assert_eq!(fixture::checkpoint("plain-f32", None).tokenizer, None);
+}
