@@ -1,0 +1,84 @@
+// Makes the page into one HTML file that runs from anywhere, also when it is opened from disk, and makes no request.
+//
+//     node scripts/onefile.mjs --site DIR --out FILE
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { gzipSync } from 'node:zlib';
+import { build } from 'esbuild';
+import { encode } from './onefile/base116.mjs';
+
+const MODEL = 'models/fairy-12m-q8_0.gguf';
+const PARTS = join(dirname(fileURLToPath(import.meta.url)), 'onefile');
+/** @type {import('esbuild').BuildOptions & { write: false }} */
+const ESBUILD = { bundle: true, minify: true, write: false, format: 'iife', charset: 'utf8', target: 'es2022', legalComments: 'inline' };
+
+const { values: { site, out } } = parseArgs({ options: { site: { type: 'string' }, out: { type: 'string' } } });
+if (!site || !out) throw new Error('onefile.mjs needs --site and --out');
+
+/** @param {string} path within the site */
+const read = (path) => readFile(join(site, path), 'utf8');
+
+/** Bundles from an entry into one script. @param {import('esbuild').BuildOptions} options */
+async function script(options) {
+  const { outputFiles } = await build({ ...ESBUILD, ...options });
+  const source = /** @type {import('esbuild').OutputFile[]} */ (outputFiles)[0]?.text.trim() ?? '';
+  // Either would end the script element, or open a state of the parser in which it does not end.
+  if (/<!--|<\/script/i.test(source)) throw new Error('the bundle holds a string that an inline script cannot');
+  return source;
+}
+
+/** @param {string} source */
+const hash = (source) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`;
+
+/** @param {string} id @param {string} path within the site */
+async function part(id, path) {
+  const file = await readFile(join(site, path));
+  const packed = gzipSync(file, { level: 9 });
+  return `<script type="text/plain" id="${id}" data-size="${file.length}" data-bytes="${packed.length}">${encode(packed)}</script>\n`;
+}
+
+let html = await read('index.html');
+
+/** Takes elements out of the page and gives what `attribute` says of each. @param {RegExp} element @param {string} what */
+function take(element, what) {
+  const found = [...html.matchAll(element)].map((match) => /** @type {string} */ (match[1]));
+  if (found.length === 0) throw new Error(`index.html has no ${what}`);
+  html = html.replace(element, '');
+  return found;
+}
+
+const sheets = take(/<link rel="stylesheet" href="([^"]+)">\n?/g, 'stylesheet');
+const modules = take(/<script type="module" src="([^"]+)"><\/script>\n?/g, 'module script');
+
+const style = await script({
+  stdin: { contents: sheets.map((sheet) => `@import ${JSON.stringify(`./${sheet}`)};`).join('\n'), loader: 'css', resolveDir: site },
+  preserveSymlinks: true,
+});
+const unpack = await script({ entryPoints: [join(PARTS, 'unpack-worker.js')] });
+const main = await script({
+  stdin: { contents: [join(PARTS, 'assets.js'), ...modules.map((path) => `./${path}`)].map((path) => `import ${JSON.stringify(path)};`).join('\n'), resolveDir: resolve(site) },
+  preserveSymlinks: true,
+  define: { WORKER_SOURCE: JSON.stringify(`${await read('gpt2_web.js')}\n${await read('worker.js')}`), UNPACK_SOURCE: JSON.stringify(unpack) },
+  // The client only asks for the place of its files where they are not inline.
+  logOverride: { 'empty-import-meta': 'silent' },
+});
+
+// The promise that no request is made, kept by the browser.
+const policy = [
+  "default-src 'none'", `script-src ${hash(main)} 'wasm-unsafe-eval'`, 'worker-src blob:', `style-src ${hash(style)}`,
+  'img-src data:', "base-uri 'none'", "form-action 'none'",
+].join('; ');
+
+// A function as the replacement: `$` means nothing in what it returns.
+html = html
+  .replace(/<meta charset="utf-8">/, (charset) => `${charset}\n<meta http-equiv="Content-Security-Policy" content="${policy}">`)
+  .replace('</head>', () => `<style>${style}</style>\n</head>`);
+const parts = await part('gpt2-web-wasm', 'gpt2_web_bg.wasm') + await part('gpt2-web-model', MODEL);
+html = html.replace('</body>', () => `${parts}<script>${main}</script>\n</body>`);
+if (!html.includes('Content-Security-Policy') || !html.includes(style) || !html.includes(parts)) {
+  throw new Error('index.html lacks <meta charset="utf-8">, </head> or </body>');
+}
+await writeFile(out, html);

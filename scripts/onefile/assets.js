@@ -1,0 +1,41 @@
+// The parts that the page in one file carries with it, as the client asks for them (`InlineAssets`).
+
+/** @typedef {import('../../www/client/worker-handle.js').InlineAssets} InlineAssets */
+
+// Put in by onefile.mjs.
+/** The wasm-bindgen glue followed by worker.js. @type {string} */ const workerSource = WORKER_SOURCE;
+/** unpack-worker.js. @type {string} */ const unpackSource = UNPACK_SOURCE;
+
+/**
+ * @param {string} id of the element that holds the part
+ * @param {(done: number, total: number) => void} [onProgress] in bytes
+ * @returns {Promise<ArrayBuffer>}
+ */
+async function unpack(id, onProgress) {
+  const element = /** @type {HTMLScriptElement} */ (document.getElementById(id));
+  const size = Number(element.dataset.size);
+  const url = URL.createObjectURL(new Blob([unpackSource], { type: 'text/javascript' }));
+  const worker = new Worker(url);
+  try {
+    return await new Promise((resolve, reject) => {
+      worker.onmessage = ({ data: { done, whole, error } }) => {
+        if (whole) resolve(whole);
+        else if (error) reject(new Error(error));
+        else onProgress?.(done, size);
+      };
+      worker.onerror = ({ message }) => reject(new Error(`a part of this file could not be unpacked: ${message}`));
+      worker.postMessage({ text: element.textContent, bytes: Number(element.dataset.bytes), size });
+    });
+  } finally {
+    worker.terminate();
+    URL.revokeObjectURL(url);
+  }
+}
+
+/** @type {InlineAssets} */
+const assets = {
+  workerSource: async () => workerSource,
+  wasm: () => unpack('gpt2-web-wasm'),
+  model: async (onProgress) => new Blob([await unpack('gpt2-web-model', onProgress)]),
+};
+/** @type {{ GPT2_WEB_INLINE?: InlineAssets }} */ (globalThis).GPT2_WEB_INLINE = assets;
