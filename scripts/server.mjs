@@ -1,0 +1,57 @@
+// A static server for the assembled page, as strict as a careful host: the policy is the one the page promises to
+// work under.
+import { createServer } from 'node:http';
+import sirv from 'sirv';
+
+export const POLICY = [
+  "default-src 'none'",
+  "script-src 'self' 'wasm-unsafe-eval'",
+  "worker-src 'self' blob:",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+].join('; ');
+
+/**
+ * @param {string} folder
+ * @param {object} [options]
+ * @param {number} [options.port] 0 picks a free one
+ * @param {Record<string, string>} [options.pages] further HTML pages by path
+ * @param {string} [options.policy] the Content-Security-Policy
+ * @returns {Promise<{ url: string, close: () => Promise<void> }>} once it listens
+ */
+export function serve(folder, { port = 0, pages = {}, policy = POLICY } = {}) {
+  // `dev` reads every file when it is asked for; `etag` lets a reload skip the model's megabytes.
+  const files = sirv(folder, { dev: true, etag: true });
+  const server = createServer((request, response) => {
+    response.setHeader('Content-Security-Policy', policy);
+    response.setHeader('X-Content-Type-Options', 'nosniff');
+    const page = pages[request.url ?? ''];
+    if (page !== undefined) {
+      response.setHeader('Content-Type', 'text/html; charset=utf-8');
+      response.end(page);
+      return;
+    }
+    files(request, response, () => {
+      response.statusCode = 404;
+      response.setHeader('Content-Type', 'text/plain; charset=utf-8');
+      response.end('There is no such file here.\n');
+    });
+  });
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    // Only this machine: nothing here is meant for the network.
+    server.listen(port, '127.0.0.1', () => {
+      const address = /** @type {import('node:net').AddressInfo} */ (server.address());
+      resolve({
+        url: `http://127.0.0.1:${address.port}`,
+        close: () => new Promise((done) => {
+          server.close(() => done());
+          server.closeAllConnections();
+        }),
+      });
+    });
+  });
+}

@@ -1,0 +1,32 @@
+// Assembles the page from its parts: www/, the compiled module, and the vendored library.
+//
+//     node scripts/site.mjs --wasm DIR --out DIR [--link]
+import { cp, mkdir, readdir, rm, symlink } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+
+const { values } = parseArgs({
+  options: { wasm: { type: 'string' }, out: { type: 'string' }, link: { type: 'boolean', default: false } },
+});
+const { wasm, out, link } = values;
+if (!wasm || !out) throw new Error('site.mjs needs --wasm and --out');
+
+// What the page draws its plots with, from the package that package-lock.json pins.
+const VENDORED = { 'uPlot.esm.js': 'dist/uPlot.esm.js', 'uPlot.min.css': 'dist/uPlot.min.css', 'uPlot.LICENSE': 'LICENSE' };
+// Type checking only.
+const NOT_PART_OF_THE_PAGE = new Set(['types', 'vendor', 'worker-globals.d.ts']);
+
+/** @type {[from: string, to: string][]} */
+const parts = [
+  ...(await readdir('www')).filter((name) => !NOT_PART_OF_THE_PAGE.has(name)).map((name) => /** @type {[string, string]} */ ([join('www', name), name])),
+  [join(wasm, 'gpt2_web.js'), 'gpt2_web.js'],
+  [join(wasm, 'gpt2_web_bg.wasm'), 'gpt2_web_bg.wasm'],
+  ...Object.entries(VENDORED).map(([name, path]) => /** @type {[string, string]} */ ([join('node_modules/uplot', path), join('vendor', name)])),
+];
+
+await rm(out, { recursive: true, force: true });
+await mkdir(join(out, 'vendor'), { recursive: true });
+for (const [from, to] of parts) {
+  if (link) await symlink(resolve(from), join(out, to));
+  else await cp(from, join(out, to), { recursive: true });
+}
