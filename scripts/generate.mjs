@@ -1,0 +1,134 @@
+// `./build.sh generate "PROMPT" [--option value]...`: the page's client and worker, in a headless Chromium, with the
+// text on standard output.
+import { writeFile } from 'node:fs/promises';
+import { launch } from './browsers.mjs';
+import { serve } from './server.mjs';
+
+// An option that takes no value. All the others, and what they accept, are known to the worker alone.
+const FLAGS = new Set(['parse_special']);
+const OF_THE_CALLER = new Set(['invalid_option', 'unknown_option', 'invalid_request']);
+const CTRL_C = 130;
+
+/** @param {string} message @param {number} [code] @returns {never} */
+function fail(message, code = 1) {
+  console.error(`build.sh generate: ${message}`);
+  process.exit(code);
+}
+
+/**
+ * @param {string[]} args
+ * @returns {{ prompt: string, site: string, json: string | undefined, given: [name: string, value: string][] }}
+ */
+function parse(args) {
+  /** @type {string[]} */ const positional = [];
+  /** @type {[string, string][]} */ const given = [];
+  /** @type {Record<string, string>} */ const own = {};
+  for (let i = 0; i < args.length; i++) {
+    const argument = /** @type {string} */ (args[i]);
+    if (argument === '--') {
+      positional.push(...args.slice(i + 1));
+      break;
+    }
+    if (!argument.startsWith('--')) {
+      positional.push(argument);
+      continue;
+    }
+    const equals = argument.indexOf('=');
+    const name = argument.slice(2, equals < 0 ? undefined : equals).replaceAll('-', '_');
+    let value = equals < 0 ? undefined : argument.slice(equals + 1);
+    if (value === undefined) value = FLAGS.has(name) ? 'true' : args[++i];
+    if (value === undefined) fail(`--${name.replaceAll('_', '-')} needs a value`, 2);
+    if (name === 'site' || name === 'json') own[name] = value;
+    else given.push([name, value]);
+  }
+  if (positional.length === 0) fail('the prompt is missing; ./build.sh generate "Once upon a time"', 2);
+  if (positional.length > 1) fail(`one prompt, please: put it in quotes (the second one is '${positional[1]}')`, 2);
+  if (!own.site) fail('--site is missing', 2);
+  return { prompt: /** @type {string} */ (positional[0]), site: own.site, json: own.json, given };
+}
+
+/** @param {any} record @returns {string} */
+function summary({ stop, token_ids, time_to_first_token_ms, decode_ms }) {
+  const reason = stop.stop_string === null ? stop.reason : `${stop.reason} ${JSON.stringify(stop.stop_string)}`;
+  const parts = [`${token_ids.length} token${token_ids.length === 1 ? '' : 's'}`];
+  if (time_to_first_token_ms !== null) parts.push(`first after ${time_to_first_token_ms.toFixed(0)} ms`);
+  // The first token comes from the prefill.
+  if (token_ids.length > 1) parts.push(`${((token_ids.length - 1) / decode_ms * 1000).toFixed(1)} tokens/s`);
+  return `[${reason}: ${parts.join(', ')}]`;
+}
+
+/**
+ * Runs in the page.
+ * @param {string} prompt
+ * @param {[name: string, value: string][]} given
+ */
+async function run(prompt, given) {
+  // @ts-ignore: a path of the served page
+  const { Gpt2Web } = await import('/gpt2-web.js');
+  const page = /** @type {any} */ (globalThis);
+  page.abort = new AbortController();
+  const client = new Gpt2Web();
+  try {
+    const { options: specs } = await client.loadEmbedded({ signal: page.abort.signal });
+    // Strings become what the option takes where they can; where not, the worker says what it takes.
+    /** @type {Record<string, unknown>} */ const options = {};
+    for (const [name, text] of given) {
+      const type = specs.find((/** @type {any} */ spec) => spec.name === name)?.range.type;
+      if (type === 'strings') options[name] = [.../** @type {string[]} */ (options[name] ?? []), text];
+      else if (type === 'flag' && /^(true|false)$/.test(text)) options[name] = text === 'true';
+      else if ((type === 'integer' || type === 'number') && text.trim() !== '' && !Number.isNaN(Number(text))) options[name] = Number(text);
+      else options[name] = text;
+    }
+    let written = Promise.resolve();
+    for await (const event of client.generate(prompt, { ...options, signal: page.abort.signal })) {
+      if (event.type === 'delta') written = page.write(event.text);
+      if (event.type !== 'done') continue;
+      await written;
+      return { record: event.record };
+    }
+  } catch (error) {
+    const { kind, message } = /** @type {any} */ (error);
+    return { error: { kind, message } };
+  }
+}
+
+const { prompt, site, json, given } = parse(process.argv.slice(2));
+const server = await serve(site, { pages: { '/generate': '<!doctype html><title>generate</title>' } });
+const browser = await launch('chrome', { handleSIGINT: false, protocolTimeout: 0 }).catch((error) => fail(`Chromium did not start: ${error.message}`));
+const page = await browser.newPage();
+
+let interrupted = false;
+let ended = false;
+const cancel = () => page.evaluate(() => /** @type {any} */ (globalThis).abort?.abort()).catch(() => {}); // the page may be gone
+process.on('SIGINT', () => {
+  // The second time, or before there is a run to cancel, it just ends.
+  if (interrupted) process.exit(CTRL_C);
+  interrupted = true;
+  void cancel();
+});
+process.stdout.on('error', (error) => {
+  // The reader has left: `generate ... | head`.
+  if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'EPIPE') throw error;
+  void cancel();
+});
+browser.on('disconnected', () => {
+  if (!ended) fail('Chromium ended on its own');
+});
+
+await page.goto(`${server.url}/generate`);
+await page.exposeFunction('write', (/** @type {string} */ text) => void process.stdout.write(text));
+const result = await page.evaluate(run, prompt, given);
+ended = true;
+await browser.close();
+await server.close();
+
+if (result?.record) {
+  process.stdout.write('\n');
+  console.error(summary(result.record));
+  if (json) {
+    await writeFile(json, `${JSON.stringify(result.record, null, 2)}\n`).catch((error) => fail(`the record could not be written: ${error.message}`));
+  }
+} else if (result?.error && !interrupted) {
+  fail(result.error.message, OF_THE_CALLER.has(result.error.kind) ? 2 : 1);
+}
+process.exitCode = interrupted ? CTRL_C : 0;
