@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# The one entry: everything the project does begins here. `./build.sh help` says what.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# shellcheck source=scripts/tools.sh
+. scripts/tools.sh
+# shellcheck source=scripts/wasm.sh
+. scripts/wasm.sh
+# shellcheck source=scripts/test.sh
+. scripts/test.sh
+
+usage() {
+  cat <<'EOF'
+gpt2-web: GPT-2 in the browser, on the CPU, with no server.
+
+  ./build.sh serve [--port N] [--release]
+      Serves the page on this machine and opens a browser if there is a display.
+
+  ./build.sh generate "PROMPT" [OPTION]...
+      Continues PROMPT in a headless Chromium, in the same worker as the page. The text streams to standard output
+      as it comes; one line on standard error says why it ended and how fast it was.
+        --max-tokens N            the most tokens to generate (128)
+        --temperature T           below 1 sharpens, above 1 flattens, 0 takes the likeliest token (0.8)
+        --top-k K                 keeps the K likeliest tokens; 0 is off (0)
+        --top-p P                 keeps the likeliest tokens that together reach P; 1 is off (0.95)
+        --min-p P                 drops tokens less likely than P times the likeliest; 0 is off (0)
+        --repetition-penalty R    makes tokens seen before less likely; 1 is off (1)
+        --seed N                  the same seed gives the same text (random)
+        --stop TEXT               ends the run where the text reaches TEXT; may be given several times
+        --timeout-ms MS           ends the run after so many milliseconds
+        --parse-special           reads <|endoftext|> in the prompt as the special token
+        --json FILE               writes the record of the run to FILE
+
+  ./build.sh build
+      Makes dist/: the page for any static host, and dist/gpt2-web.html, the whole of it in one file that also runs
+      when it is opened from disk. Takes minutes: link-time optimisation over all crates, then wasm-opt.
+
+  ./build.sh test
+      Every check: format, lints, native tests, types, and the tests in headless Chromium and Firefox.
+
+  ./build.sh setup
+      Installs what the commands above need. Each of them does its share of it by itself.
+
+  ./build.sh help
+
+Options of serve, generate and build:
+  --no-simd                       builds without WebAssembly SIMD, for engines that lack it
+Environment:
+  WASM_TOOLCHAIN=rustup|debian    which Rust compiles the wasm, where both can
+  CHROME, FIREFOX                 the browsers to use
+EOF
+}
+
+# Splits the options that concern the build from the rest, which is left in the array REST.
+build_options() {
+  REST=()
+  SIMD=${SIMD:-1}
+  while (($#)); do
+    case $1 in
+      --no-simd) SIMD=0 ;;
+      --) REST+=("$@"); break ;;
+      *) REST+=("$1") ;;
+    esac
+    shift
+  done
+}
+
+cmd_setup() {
+  need_rust
+  need_wasm_bindgen
+  need_node_modules
+  need_chromium
+  need_firefox
+  need_drivers
+  say "Everything is there."
+}
+
+cmd_build() {
+  build_options "$@"
+  ((${#REST[@]} == 0)) || usage_error "build: unknown argument ${REST[0]}"
+  need_node_modules
+  compile_wasm release
+  optimise_wasm
+  say "Assembling dist/"
+  node scripts/site.mjs --wasm "$WASM_DIR" --out dist
+  node scripts/onefile.mjs --site dist --out dist/gpt2-web.html
+  node scripts/sizes.mjs dist/gpt2_web_bg.wasm dist/gpt2-web.html
+}
+
+# Assembles the page around the quickly linked wasm: links into the sources, so that a reload shows an edit.
+quick_site() {
+  need_node_modules
+  compile_wasm quick
+  SITE=target/site-$WASM_FLAVOUR
+  node scripts/site.mjs --wasm "$WASM_DIR" --out "$SITE" --link
+}
+
+cmd_serve() {
+  build_options "$@"
+  local arguments=() release=0 argument
+  for argument in ${REST[@]+"${REST[@]}"}; do
+    case $argument in
+      --release) release=1 ;;
+      --quick) release=0 ;;
+      *) arguments+=("$argument") ;;
+    esac
+  done
+  if ((release)); then
+    need_node_modules
+    compile_wasm release
+    SITE=target/site-$WASM_FLAVOUR-release
+    node scripts/site.mjs --wasm "$WASM_DIR" --out "$SITE" --link
+  else
+    quick_site
+  fi
+  exec node scripts/serve.mjs --site "$SITE" ${arguments[@]+"${arguments[@]}"}
+}
+
+cmd_generate() {
+  build_options "$@"
+  ((${#REST[@]})) || usage_error 'generate: the prompt is missing; ./build.sh generate "Once upon a time"'
+  quick_site
+  need_chromium
+  exec node scripts/generate.mjs --site "$SITE" "${REST[@]}"
+}
+
+command=${1:-help}
+(($#)) && shift
+case $command in
+  setup | build | serve | generate | test) "cmd_$command" "$@" ;;
+  help | -h | --help) usage ;;
+  *) usage_error "there is no command '$command'; ./build.sh help lists them" ;;
+esac

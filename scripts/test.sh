@@ -1,0 +1,133 @@
+# shellcheck shell=bash
+# `./build.sh test`: every check, one stage after another. Sourced by build.sh, after tools.sh and wasm.sh.
+
+PASSED=0 FAILED=0
+
+# stage TITLE COMMAND...: shows its output and its time, counts its tests, and ends everything when it fails.
+stage() {
+  local title=$1 began=$SECONDS log status=0
+  shift
+  log=$(mktemp)
+  printf '\n== %s\n' "$title"
+  # In a subshell with its own `set -e`: a function called in a condition would go on after a failed command.
+  set +e
+  (set -e; "$@") 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  set -e
+  count_tests "$log"
+  rm -f "$log"
+  printf -- '-- %s: %s, %d s\n' "$title" "$( ((status)) && echo FAILED || echo ok)" $((SECONDS - began))
+  if ((status)); then
+    printf '\n%d passed, %d failed; the stage that failed: %s\n' "$PASSED" "$((FAILED > 0 ? FAILED : 1))" "$title"
+    exit 1
+  fi
+}
+
+# Adds up the closing lines of nextest, cargo test and wasm-bindgen-test, and node's test runner.
+count_tests() {
+  local passed failed
+  read -r passed failed < <(sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
+    /^ *Summary \[/ { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) p += $(i - 1); if ($i ~ /^failed/) f += $(i - 1) } }
+    /^test result: / { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) p += $(i - 1); if ($i ~ /^failed/) f += $(i - 1) } }
+    /^(#|ℹ) pass [0-9]+$/ { p += $3 }
+    /^(#|ℹ) (fail|cancelled) [0-9]+$/ { f += $3 }
+    END { print p + 0, f + 0 }')
+  PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed))
+}
+
+check_format() { cargo fmt --check; }
+
+check_lints() {
+  cargo clippy --locked --all-targets -- -D warnings
+  if [[ $TOOLCHAIN == rustup ]]; then
+    # src/web exists for wasm only.
+    "${WASM_ENV[@]}" cargo clippy "${WASM_ARGUMENTS[@]}" --lib --test web -- -D warnings
+  fi
+}
+
+check_shell() {
+  if have shellcheck; then
+    shellcheck -x build.sh .ci/run
+  else
+    say "shellcheck is not here: the scripts are only parsed"
+    bash -n build.sh && bash -n scripts/tools.sh && bash -n scripts/wasm.sh && bash -n scripts/test.sh
+  fi
+}
+
+test_native() {
+  if cargo nextest --version >/dev/null 2>&1; then
+    cargo nextest run --locked --no-fail-fast
+  else
+    say "cargo-nextest is not here: cargo test does it"
+    cargo test --locked --no-fail-fast --lib --tests
+  fi
+  cargo test --locked --doc
+}
+
+# The page's types come from the Rust enums; the page must agree with them.
+check_types() {
+  TS_RS_EXPORT_DIR=$PWD/www/types cargo test --locked --lib --quiet export_bindings >/dev/null
+  npx --no-install tsc --noEmit
+}
+
+test_scripts() {
+  local files=(tests/client/*.test.mjs tests/scripts/*.test.mjs)
+  node --test "${files[@]}"
+}
+
+# test_in_browser BROWSER MODE: tests/web.rs, in a page (BROWSER) or a worker (DEDICATED_WORKER).
+test_in_browser() {
+  local driver
+  case $1 in
+    chromium) driver="CHROMEDRIVER=$CHROMEDRIVER" ;;
+    firefox) driver="GECKODRIVER=$GECKODRIVER" ;;
+  esac
+  # The browsers as they are called on this machine.
+  node -e '
+    const settings = JSON.parse(require("fs").readFileSync("webdriver.json"));
+    settings["goog:chromeOptions"].binary = process.env.CHROME;
+    settings["moz:firefoxOptions"].binary = process.env.FIREFOX;
+    require("fs").writeFileSync("target/webdriver.json", JSON.stringify(settings));'
+  "${WASM_ENV[@]}" -u CHROMEDRIVER -u GECKODRIVER "$driver" "WASM_BINDGEN_USE_$2=1" \
+    WASM_BINDGEN_TEST_WEBDRIVER_JSON="$PWD/target/webdriver.json" \
+    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER="$(dirname "$WASM_BINDGEN")/wasm-bindgen-test-runner" \
+    "$WASM_CARGO" test --profile quick "${WASM_ARGUMENTS[@]}" --test web
+}
+
+test_without_simd() {
+  local SIMD=0
+  wasm_environment
+  test_in_browser chromium DEDICATED_WORKER
+}
+
+test_end_to_end() {
+  quick_site
+  node scripts/onefile.mjs --site "$SITE" --out target/gpt2-web.html
+  # One file at a time: two browsers at work on two cores would only wait for each other.
+  GPT2_WEB_SITE=$PWD/$SITE GPT2_WEB_ONE_FILE=$PWD/target/gpt2-web.html node --test --test-concurrency=1 tests/e2e/*.test.mjs
+}
+
+cmd_test() {
+  (($# == 0)) || usage_error "test: unknown argument $1"
+  local began=$SECONDS
+  SIMD=1
+  wasm_environment
+  need_node_modules
+  need_wasm_bindgen
+  need_chromium
+  need_firefox
+  need_drivers
+  stage "format" check_format
+  stage "shell scripts" check_shell
+  stage "lints" check_lints
+  stage "native tests" test_native
+  stage "types" check_types
+  stage "client and scripts" test_scripts
+  stage "Rust in Chromium, in a page" test_in_browser chromium BROWSER
+  stage "Rust in Chromium, in a worker" test_in_browser chromium DEDICATED_WORKER
+  stage "Rust in Firefox, in a page" test_in_browser firefox BROWSER
+  stage "Rust in Firefox, in a worker" test_in_browser firefox DEDICATED_WORKER
+  stage "end to end, in Chromium and Firefox" test_end_to_end
+  stage "Rust without SIMD, in Chromium" test_without_simd
+  printf '\nall stages: %d min %02d s\n%d passed, %d failed\n' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) "$PASSED" "$FAILED"
+}

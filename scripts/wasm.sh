@@ -1,0 +1,68 @@
+# shellcheck shell=bash
+# Compiles the crate to WebAssembly. Sourced by build.sh, after tools.sh.
+
+# Sets what a wasm build depends on: the flags, the cargo command, and a target directory of its own for each
+# combination, so that none throws away the work of another.
+wasm_environment() {
+  need_rust
+  WASM_RUSTFLAGS='' WASM_FLAVOUR=scalar
+  if [[ ${SIMD:-1} != 0 ]]; then
+    WASM_RUSTFLAGS='-C target-feature=+simd128' WASM_FLAVOUR=simd128
+  fi
+  WASM_TARGET=target/wasm-$TOOLCHAIN-$WASM_FLAVOUR
+  WASM_ARGUMENTS=(--locked --target wasm32-unknown-unknown --target-dir "$WASM_TARGET")
+  WASM_ENV=(env RUSTFLAGS="$WASM_RUSTFLAGS")
+  WASM_CARGO=cargo WASM_RUSTC=rustc
+  if [[ $TOOLCHAIN == debian ]]; then
+    # Debian has no compiled standard library for wasm, so it is built from source, which a stable compiler only does
+    # when told to. /usr/bin first, or a rustup in PATH takes the calls over.
+    WASM_CARGO=/usr/bin/cargo WASM_RUSTC=/usr/bin/rustc
+    WASM_ENV+=(PATH="/usr/bin:$PATH" RUSTC_BOOTSTRAP=1)
+    WASM_ARGUMENTS+=(-Zbuild-std=std,panic_abort)
+  fi
+}
+
+# compile_wasm PROFILE: leaves gpt2_web.js and gpt2_web_bg.wasm in WASM_DIR.
+compile_wasm() {
+  local profile=$1 module stamp built_with
+  wasm_environment
+  need_wasm_bindgen
+  WASM_DIR=$WASM_TARGET/bindgen-$profile
+  module=$WASM_TARGET/wasm32-unknown-unknown/$profile/gpt2_web.wasm
+  stamp=$WASM_DIR/.built-with
+  built_with="$("$WASM_RUSTC" -vV) $WASM_RUSTFLAGS $("$WASM_BINDGEN" --version)"
+  if [[ -f $stamp && $(<"$stamp") == "$built_with" && -z $(find src Cargo.toml Cargo.lock -newer "$stamp" -print -quit) ]]; then
+    return
+  fi
+  say "Compiling to WebAssembly ($TOOLCHAIN Rust, $WASM_FLAVOUR, $profile)"
+  # The stamp is as old as the beginning of the build: an edit during it is not lost.
+  mkdir -p "$WASM_DIR"
+  rm -f "$stamp"
+  printf '%s\n' "$built_with" >"$stamp.new"
+  "${WASM_ENV[@]}" "$WASM_CARGO" build --lib --profile "$profile" "${WASM_ARGUMENTS[@]}" >&2
+  # `no-modules`: a module worker does not start from a Blob on file://.
+  "$WASM_BINDGEN" --target no-modules --no-typescript --out-name gpt2_web --out-dir "$WASM_DIR" "$module" >&2
+  mv "$stamp.new" "$stamp"
+}
+
+# Runs wasm-opt over WASM_DIR where there is one that knows what the compiler emits; WASM_DIR becomes its result.
+optimise_wasm() {
+  local features=(--enable-bulk-memory --enable-mutable-globals --enable-nontrapping-float-to-int --enable-sign-ext
+    --enable-reference-types --enable-multivalue --enable-simd) optimised=$WASM_DIR-opt
+  if ! have wasm-opt; then
+    say "wasm-opt is not here (package binaryen): the module stays about 4 % larger"
+    return
+  fi
+  if [[ ! -f $optimised/gpt2_web_bg.wasm || $WASM_DIR/.built-with -nt $optimised/gpt2_web_bg.wasm ]]; then
+    say "Optimising the module with $(wasm-opt --version) (minutes)"
+    mkdir -p "$optimised"
+    rm -f "$optimised"/*
+    cp "$WASM_DIR/gpt2_web.js" "$optimised/"
+    if ! wasm-opt -O3 "${features[@]}" "$WASM_DIR/gpt2_web_bg.wasm" -o "$optimised/gpt2_web_bg.wasm" >&2; then
+      say "This wasm-opt does not know the module's features (it may be too old): the module stays about 4 % larger"
+      rm -rf "$optimised"
+      return
+    fi
+  fi
+  WASM_DIR=$optimised
+}
