@@ -3,7 +3,7 @@
 import { createServer } from 'node:http';
 import sirv from 'sirv';
 
-export const POLICY = [
+const POLICY = [
   "default-src 'none'",
   "script-src 'self' 'wasm-unsafe-eval'",
   "worker-src 'self' blob:",
@@ -19,14 +19,15 @@ export const POLICY = [
  * @param {object} [options]
  * @param {number} [options.port] 0 picks a free one
  * @param {Record<string, string>} [options.pages] further HTML pages by path
- * @param {string} [options.policy] the Content-Security-Policy
+ * @param {(path: string) => void} [options.onRequest] hears of every request
  * @returns {Promise<{ url: string, close: () => Promise<void> }>} once it listens
  */
-export function serve(folder, { port = 0, pages = {}, policy = POLICY } = {}) {
+export function serve(folder, { port = 0, pages = {}, onRequest } = {}) {
   // `dev` reads every file when it is asked for; `etag` lets a reload skip the model's megabytes.
   const files = sirv(folder, { dev: true, etag: true });
   const server = createServer((request, response) => {
-    response.setHeader('Content-Security-Policy', policy);
+    onRequest?.(request.url ?? '');
+    response.setHeader('Content-Security-Policy', POLICY);
     response.setHeader('X-Content-Type-Options', 'nosniff');
     const page = pages[request.url ?? ''];
     if (page !== undefined) {

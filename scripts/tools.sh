@@ -18,6 +18,11 @@ first_of() {
   return 1
 }
 
+# with_timeout SECONDS COMMAND...: macOS has no `timeout`.
+with_timeout() {
+  if have timeout; then timeout "$@"; else "${@:2}"; fi
+}
+
 # apt_install WHY PACKAGE...: fails where there is no apt-get or no right to use it.
 apt_install() {
   local why=$1 sudo=()
@@ -77,7 +82,7 @@ need_rust() {
     if has_rustup_wasm; then TOOLCHAIN=rustup; return; fi
     if have rustup; then
       say "Installing Rust's wasm32-unknown-unknown target with rustup"
-      if timeout 90 rustup target add wasm32-unknown-unknown >&2 && has_rustup_wasm; then TOOLCHAIN=rustup; return; fi
+      if with_timeout 90 rustup target add wasm32-unknown-unknown >&2 && has_rustup_wasm; then TOOLCHAIN=rustup; return; fi
       say "rustup could not install it"
     fi
   fi

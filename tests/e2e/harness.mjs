@@ -1,0 +1,193 @@
+// What every end-to-end test stands on: a server, a browser, a page that is watched, and words for what a user does.
+import assert from 'node:assert/strict';
+import { pathToFileURL } from 'node:url';
+import { launch } from '../../scripts/browsers.mjs';
+import { serve } from '../../scripts/server.mjs';
+
+/** @typedef {import('../../scripts/browsers.mjs').BrowserName} BrowserName */
+/** @typedef {import('puppeteer-core').Page} Page */
+
+/** `GPT2_WEB_BROWSERS=chrome` runs the tests in one of them only. */
+export const BROWSERS = /** @type {BrowserName[]} */ ((process.env.GPT2_WEB_BROWSERS ?? 'chrome,firefox').split(','));
+
+/** @param {string} name */
+function required(name) {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set; ./build.sh test sets it`);
+  return value;
+}
+
+/** Long enough for a busy machine: a test that waits this long has failed. */
+const PATIENCE = { timeout: 60_000 };
+
+/** One browser and one server for the tests of a file. */
+export class Bench {
+  /** @type {string[]} What the server was asked for. */ requests = [];
+  /** @type {import('puppeteer-core').Browser} */ browser;
+  /** @type {{ url: string, close: () => Promise<void> }} */ server;
+
+  /** @param {BrowserName} name */
+  static async open(name) {
+    const bench = new Bench();
+    bench.server = await serve(required('GPT2_WEB_SITE'), { onRequest: (path) => bench.requests.push(path) });
+    bench.browser = await launch(name);
+    return bench;
+  }
+
+  async close() {
+    await this.browser?.close();
+    await this.server?.close();
+  }
+
+  /** A new tab with the served page, its model loaded. @param {string} [hash] */
+  served(hash = '') {
+    return Visit.open(this.browser, `${this.server.url}/${hash}`);
+  }
+
+  /** A new tab with the page in one file, opened from disk, its model loaded. */
+  fromDisk() {
+    return Visit.open(this.browser, pathToFileURL(required('GPT2_WEB_ONE_FILE')).href);
+  }
+}
+
+/** One tab. */
+export class Visit {
+  /** @type {string[]} Console errors, exceptions, and violations of the page's policy. */ problems = [];
+  /** @type {string[]} Addresses the page asked for, but for those that name its own memory. */ requests = [];
+
+  /** @param {Page} page */
+  constructor(page) {
+    this.page = page;
+  }
+
+  /** @param {import('puppeteer-core').Browser} browser @param {string} url */
+  static async open(browser, url) {
+    const page = await browser.newPage();
+    await page.setViewport({ width: 1200, height: 900 });
+    const visit = new Visit(page);
+    page.on('console', (message) => {
+      if (message.type() === 'error') visit.problems.push(`console: ${message.text()}`);
+    });
+    page.on('pageerror', (error) => visit.problems.push(`exception: ${/** @type {Error} */ (error).message}`));
+    page.on('request', (request) => {
+      if (!/^(blob|data):/.test(request.url())) visit.requests.push(request.url());
+    });
+    await page.evaluateOnNewDocument(() => {
+      /** @type {any} */ (globalThis).violations = [];
+      document.addEventListener('securitypolicyviolation', ({ effectiveDirective, blockedURI }) => {
+        /** @type {any} */ (globalThis).violations.push(`${effectiveDirective} ${blockedURI}`);
+      });
+    });
+    await page.goto(url);
+    await visit.reaches('ready');
+    return visit;
+  }
+
+  /** Ends the visit: nothing went wrong in it that only a developer would see. */
+  async leave() {
+    const violations = /** @type {string[]} */ (await this.page.evaluate(() => /** @type {any} */ (globalThis).violations));
+    await this.page.close();
+    assert.deepEqual([...this.problems, ...violations], []);
+  }
+
+  /** Waits for a state of the page. @param {...string} states */
+  async reaches(...states) {
+    await this.page.waitForFunction((states) => states.includes(document.documentElement.dataset.state ?? ''), PATIENCE, states)
+      .catch(async (error) => {
+        const state = await this.page.evaluate(() => `${document.documentElement.dataset.state}; ${document.getElementById('error')?.textContent}`);
+        throw new Error(`the page did not become ${states.join(' or ')} but is ${state}; ${this.problems.join('; ')}`, { cause: error });
+      });
+  }
+
+  /** Waits until `test` holds of the generated text's length. @param {number} length */
+  async hasWritten(length) {
+    await this.page.waitForFunction((length) => {
+      const tokens = document.querySelectorAll('#output .token');
+      return [...tokens].reduce((sum, { textContent }) => sum + (textContent?.length ?? 0), 0) >= length;
+    }, { ...PATIENCE, polling: 'mutation' }, length);
+  }
+
+  /**
+   * Fills the form as typing does, folded settings included.
+   * @param {string} prompt
+   * @param {Record<string, string | number | boolean>} settings by option name
+   */
+  async fill(prompt, settings = {}) {
+    await this.page.evaluate((prompt, settings) => {
+      const form = /** @type {HTMLFormElement} */ (document.getElementById('form'));
+      /** @type {HTMLTextAreaElement} */ (document.getElementById('prompt')).value = prompt;
+      for (const [name, value] of Object.entries(settings)) {
+        const field = /** @type {HTMLInputElement} */ (form.elements.namedItem(name));
+        if (typeof value === 'boolean') field.checked = value;
+        else field.value = String(value);
+      }
+      form.dispatchEvent(new Event('input'));
+    }, prompt, settings);
+  }
+
+  /** One whole run. @param {string} prompt @param {Record<string, string | number | boolean>} [settings] */
+  async run(prompt, settings) {
+    await this.fill(prompt, settings);
+    // The page leaves its former state before the click returns.
+    await this.page.click('#generate');
+    await this.reaches('done', 'error');
+    return this.result();
+  }
+
+  /** What the page shows. */
+  result() {
+    return this.page.evaluate(() => {
+      const text = (/** @type {string} */ selector) => document.querySelector(selector)?.textContent ?? '';
+      const shown = (/** @type {string} */ id) => !document.getElementById(id)?.hidden;
+      return {
+        prompt: text('#output .prompt'),
+        text: [...document.querySelectorAll('#output .token')].map((token) => token.textContent).join(''),
+        steps: new Set([...document.querySelectorAll('#output [data-step]')].map((token) => token.getAttribute('data-step'))).size,
+        reason: shown('ending') ? text('#stop-reason') : '',
+        sentence: shown('ending') ? text('#stop-sentence') : '',
+        error: shown('error') ? text('#error p') : '',
+      };
+    });
+  }
+
+  /** Picks files in the page's file chooser and waits for what comes of it. @param {...string} paths */
+  async pick(...paths) {
+    // The page may be done with a small file before anyone looks.
+    await this.page.evaluate(() => {
+      /** @type {any} */ (globalThis).settled = new Promise((resolve) => {
+        const root = document.documentElement;
+        new MutationObserver((changes, observer) => {
+          if (root.dataset.state === 'loading' || !changes.some(({ oldValue }) => oldValue === 'loading')) return;
+          observer.disconnect();
+          resolve(undefined);
+        }).observe(root, { attributeFilter: ['data-state'], attributeOldValue: true });
+      });
+    });
+    const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await this.page.$('#model-files'));
+    await input.uploadFile(...paths);
+    await this.page.evaluate(() => /** @type {any} */ (globalThis).settled);
+  }
+
+  /** Keeps what the output holds at each of its changes, and whether the run went on then. */
+  async watch() {
+    await this.page.evaluate(() => {
+      /** @type {{ text: string, state: string | undefined }[]} */ const seen = /** @type {any} */ (globalThis).seen = [];
+      const output = /** @type {HTMLElement} */ (document.getElementById('output'));
+      new MutationObserver(() => seen.push({
+        text: [...output.querySelectorAll('.token')].map((token) => token.textContent).join(''),
+        state: document.documentElement.dataset.state,
+      })).observe(output, { childList: true });
+    });
+  }
+
+  /** What `watch` saw. @returns {Promise<{ text: string, state: string }[]>} */
+  seen() {
+    return this.page.evaluate(() => /** @type {any} */ (globalThis).seen);
+  }
+
+  /** A fact from the card of the model. @param {string} term */
+  fact(term) {
+    return this.page.evaluate((term) => [...document.querySelectorAll('#model-facts dt')]
+      .find(({ textContent }) => textContent === term)?.nextElementSibling?.textContent ?? '', term);
+  }
+}

@@ -1,0 +1,171 @@
+// The served page, as a user meets it.
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import axe from 'axe-core';
+import { BROWSERS, Bench } from './harness.mjs';
+
+/** Two layers, 300 tokens, 64 positions: the ends of a run that take long with the embedded model. */
+const TINY = 'tests/fixtures/gguf/f32.gguf';
+const KING = 'Once upon a time there was a king who';
+const GREEDY = { temperature: 0, repetition_penalty: 1 };
+const ENDLESS = { max_tokens: 100_000 };
+
+for (const browser of BROWSERS) {
+  describe(`the page in ${browser}`, () => {
+    /** @type {Bench} */ let bench;
+    before(async () => { bench = await Bench.open(browser); });
+    after(() => bench.close());
+
+    test('text grows while the model writes, and nothing shown is taken back', async () => {
+      const visit = await bench.served();
+      await visit.watch();
+      const { text, steps, reason } = await visit.run(KING, { max_tokens: 60, seed: 7 });
+      const seen = await visit.seen();
+      const growing = new Set(seen.filter(({ state }) => state === 'running').map(({ text }) => text.length));
+      assert.ok(growing.size >= 10, `the output was seen at ${growing.size} lengths before the end`);
+      for (const moment of seen) assert.ok(text.startsWith(moment.text), `"${moment.text}" was shown and taken back`);
+      assert.deepEqual([steps, reason], [60, 'max_tokens']);
+      await visit.leave();
+    });
+
+    test('max_tokens, stop_string, cancelled and timeout end a run and are named', async () => {
+      const visit = await bench.served();
+      const whole = await visit.run(KING, { ...GREEDY, max_tokens: 40 });
+      assert.equal(whole.reason, 'max_tokens');
+      assert.match(whole.sentence, /\.$/);
+
+      // A stop string from the midst of what is known to come, across a border between tokens.
+      const stop = whole.text.trimEnd().slice(-12, -4);
+      const cut = await visit.run(KING, { ...GREEDY, max_tokens: 40, stop: stop.replaceAll('\n', '\\n') });
+      assert.deepEqual([cut.reason, cut.text], ['stop_string', whole.text.slice(0, whole.text.indexOf(stop))]);
+
+      await visit.fill(KING, { ...ENDLESS, stop: '' });
+      await visit.page.click('#generate');
+      await visit.hasWritten(20);
+      await visit.page.click('#stop');
+      await visit.reaches('done');
+      assert.equal((await visit.result()).reason, 'cancelled');
+
+      const late = await visit.run(KING, { ...ENDLESS, timeout_ms: 150 });
+      assert.equal(late.reason, 'timeout');
+      await visit.leave();
+    });
+
+    test('eos and context_full end a run and are named', async () => {
+      const visit = await bench.served();
+      await visit.pick(TINY);
+      const full = await visit.run('a', { ...ENDLESS, ...GREEDY });
+      assert.equal(full.reason, 'context_full', full.error);
+
+      // So hot that every token is about as likely as any other: one of the first seeds meets the end-of-text token.
+      const reasons = [];
+      for (let seed = 0; seed < 40 && reasons.at(-1) !== 'eos'; seed++) {
+        reasons.push((await visit.run('a', { ...ENDLESS, temperature: 50, top_p: 1, seed })).reason);
+      }
+      assert.equal(reasons.at(-1), 'eos');
+      await visit.leave();
+    });
+
+    test('a run can be cancelled while the prompt is read', async () => {
+      const visit = await bench.served();
+      const positions = parseInt((await visit.fact('context')).replaceAll(/\D/g, ''), 10);
+      await visit.fill('word '.repeat(positions - 40), ENDLESS);
+      // From within the page, at the first sign of the prefill: anything else might come too late.
+      await visit.page.evaluate(() => {
+        const prefill = /** @type {HTMLElement} */ (document.getElementById('prefill'));
+        new MutationObserver((_, observer) => {
+          observer.disconnect();
+          document.getElementById('stop')?.click();
+        }).observe(prefill, { attributeFilter: ['hidden'] });
+      });
+      await visit.page.click('#generate');
+      await visit.reaches('done');
+      const { reason, text } = await visit.result();
+      assert.deepEqual([reason, text], ['cancelled', '']);
+      assert.equal((await visit.run(KING, { max_tokens: 3 })).reason, 'max_tokens');
+      await visit.leave();
+    });
+
+    test('emoji and Japanese are shown whole', async () => {
+      const visit = await bench.served();
+      const fox = 'むかしむかし、🦊と👩‍👩‍👧が';
+      assert.equal((await visit.run(fox, { max_tokens: 30, seed: 1 })).prompt, fox);
+
+      // Random bytes: characters cut by tokens, and bytes that never become one.
+      await visit.pick(TINY);
+      await visit.watch();
+      const { text } = await visit.run(fox.slice(0, 4), { ...ENDLESS, temperature: 50, top_p: 1, seed: 3 });
+      assert.match(text, /[^\0-\x7f]/);
+      for (const moment of await visit.seen()) assert.ok(text.startsWith(moment.text), `"${moment.text}" is not how "${text}" begins`);
+      await visit.leave();
+    });
+
+    test('a file that is no model is refused in a sentence, and the page goes on', async () => {
+      const visit = await bench.served();
+      const folder = await mkdtemp(join(tmpdir(), 'gpt2-web-'));
+      const path = join(folder, 'renamed.gguf');
+      await writeFile(path, '<!doctype html><title>404 Not Found</title>'.padEnd(4096));
+      await visit.pick(path);
+      await rm(folder, { recursive: true });
+      const { error } = await visit.result();
+      assert.match(error, /renamed\.gguf.*\.$/s);
+      const { reason, text } = await visit.run(KING, { max_tokens: 5 });
+      assert.equal(reason, 'max_tokens');
+      assert.notEqual(text, '');
+      await visit.leave();
+    });
+
+    test('one seed gives one text, another seed another', async () => {
+      const visit = await bench.served();
+      const texts = [];
+      for (const seed of [7, 7, 8]) texts.push((await visit.run(KING, { max_tokens: 40, seed, temperature: 1 })).text);
+      assert.equal(texts[0], texts[1]);
+      assert.notEqual(texts[0], texts[2]);
+      await visit.leave();
+    });
+
+    test('a double click on Generate is one run', async () => {
+      const visit = await bench.served();
+      const once = await visit.run(KING, { ...GREEDY, max_tokens: 20 });
+      await visit.page.click('#generate', { count: 2 });
+      await visit.reaches('done', 'error');
+      assert.deepEqual(await visit.result(), once);
+      await visit.leave();
+    });
+
+    test('nothing is requested once the model is loaded', async () => {
+      const visit = await bench.served();
+      const before = [bench.requests.length, visit.requests.length];
+      await visit.run(KING, { max_tokens: 20 });
+      await visit.page.click('#output [data-step]');
+      assert.deepEqual([bench.requests.length, visit.requests.length], before);
+      assert.deepEqual(visit.requests.filter((url) => !url.startsWith(bench.server.url)), []);
+      await visit.leave();
+    });
+
+    test('axe finds nothing to object to', async () => {
+      const visit = await bench.served();
+      const check = async () => {
+        await visit.page.evaluate(axe.source);
+        const found = await visit.page.evaluate(async () => {
+          const { violations } = await /** @type {any} */ (globalThis).axe.run();
+          return violations.map((/** @type {any} */ { id, help, nodes }) => `${id}: ${help}: ${nodes.map((/** @type {any} */ { html }) => html).join(' ')}`);
+        });
+        assert.deepEqual(found, []);
+      };
+      await check();
+      await visit.run(KING, { max_tokens: 20 });
+      await visit.page.click('#output [data-step]');
+      await check();
+      if (browser === 'chrome') {
+        // Emulation goes through Chromium's own protocol.
+        await visit.page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: 'dark' }]);
+        await check();
+      }
+      await visit.leave();
+    });
+  });
+}
