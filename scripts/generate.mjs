@@ -63,12 +63,12 @@ function summary({ stop, token_ids, time_to_first_token_ms, decode_ms }) {
  * @param {[name: string, value: string][]} given
  */
 async function run(prompt, given) {
-  // @ts-ignore: a path of the served page
-  const { Gpt2Web } = await import('/gpt2-web.js');
   const page = /** @type {any} */ (globalThis);
   page.abort = new AbortController();
-  const client = new Gpt2Web();
   try {
+    // @ts-ignore: a path of the served page
+    const { Gpt2Web } = await import('/gpt2-web.js');
+    const client = new Gpt2Web();
     const { options: specs } = await client.loadEmbedded({ signal: page.abort.signal });
     // Strings become what the option takes where they can; where not, the worker says what it takes.
     /** @type {Record<string, unknown>} */ const options = {};

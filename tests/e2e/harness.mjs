@@ -117,7 +117,7 @@ export class Visit {
       const form = /** @type {HTMLFormElement} */ (document.getElementById('form'));
       /** @type {HTMLTextAreaElement} */ (document.getElementById('prompt')).value = prompt;
       for (const [name, value] of Object.entries(settings)) {
-        const field = /** @type {HTMLInputElement} */ (form.elements.namedItem(name));
+        const field = /** @type {HTMLInputElement} */ (form.querySelector(`[name="${name}"]`));
         if (typeof value === 'boolean') field.checked = value;
         else field.value = String(value);
       }
