@@ -80,12 +80,13 @@ async function run(prompt, given) {
       else options[name] = text;
     }
     let written = Promise.resolve();
+    let record;
     for await (const event of client.generate(prompt, { ...options, signal: page.abort.signal })) {
       if (event.type === 'delta') written = page.write(event.text);
-      if (event.type !== 'done') continue;
-      await written;
-      return { record: event.record };
+      if (event.type === 'done') record = event.record;
     }
+    await written;
+    return { record };
   } catch (error) {
     const { kind, message } = /** @type {any} */ (error);
     return { error: { kind, message } };

@@ -34,11 +34,11 @@ async function script(options) {
 const hash = (source) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`;
 
 /** @param {string} id @param {string} path within the site */
-async function part(id, path) {
+const part = async (id, path) => {
   const file = await readFile(join(site, path));
   const packed = gzipSync(file, { level: 9 });
   return `<script type="text/plain" id="${id}" data-size="${file.length}" data-bytes="${packed.length}">${encode(packed)}</script>\n`;
-}
+};
 
 let html = await read('index.html');
 

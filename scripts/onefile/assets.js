@@ -2,10 +2,6 @@
 
 /** @typedef {import('../../www/client/worker-handle.js').InlineAssets} InlineAssets */
 
-// Put in by onefile.mjs.
-/** The wasm-bindgen glue followed by worker.js. @type {string} */ const workerSource = WORKER_SOURCE;
-/** unpack-worker.js. @type {string} */ const unpackSource = UNPACK_SOURCE;
-
 /**
  * @param {string} id of the element that holds the part
  * @param {(done: number, total: number) => void} [onProgress] in bytes
@@ -14,7 +10,7 @@
 async function unpack(id, onProgress) {
   const element = /** @type {HTMLScriptElement} */ (document.getElementById(id));
   const size = Number(element.dataset.size);
-  const url = URL.createObjectURL(new Blob([unpackSource], { type: 'text/javascript' }));
+  const url = URL.createObjectURL(new Blob([UNPACK_SOURCE], { type: 'text/javascript' }));
   const worker = new Worker(url);
   try {
     return await new Promise((resolve, reject) => {
@@ -34,7 +30,7 @@ async function unpack(id, onProgress) {
 
 /** @type {InlineAssets} */
 const assets = {
-  workerSource: async () => workerSource,
+  workerSource: async () => WORKER_SOURCE,
   wasm: () => unpack('gpt2-web-wasm'),
   model: async (onProgress) => new Blob([await unpack('gpt2-web-model', onProgress)]),
 };

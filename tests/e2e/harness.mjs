@@ -22,21 +22,27 @@ const PATIENCE = { timeout: 60_000 };
 
 /** One browser and one server for the tests of a file. */
 export class Bench {
-  /** @type {string[]} What the server was asked for. */ requests = [];
-  /** @type {import('puppeteer-core').Browser} */ browser;
-  /** @type {{ url: string, close: () => Promise<void> }} */ server;
+  /**
+   * @param {import('puppeteer-core').Browser} browser
+   * @param {Awaited<ReturnType<typeof serve>>} server
+   * @param {string[]} requests what the server was asked for, as it comes
+   */
+  constructor(browser, server, requests) {
+    this.browser = browser;
+    this.server = server;
+    this.requests = requests;
+  }
 
   /** @param {BrowserName} name */
   static async open(name) {
-    const bench = new Bench();
-    bench.server = await serve(required('GPT2_WEB_SITE'), { onRequest: (path) => bench.requests.push(path) });
-    bench.browser = await launch(name);
-    return bench;
+    /** @type {string[]} */ const requests = [];
+    const server = await serve(required('GPT2_WEB_SITE'), { onRequest: (path) => requests.push(path) });
+    return new Bench(await launch(name), server, requests);
   }
 
   async close() {
-    await this.browser?.close();
-    await this.server?.close();
+    await this.browser.close();
+    await this.server.close();
   }
 
   /** A new tab with the served page, its model loaded. @param {string} [hash] */
