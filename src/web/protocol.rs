@@ -32,7 +32,7 @@ pub struct ModelFile {
 
 /// Page -> worker.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS), ts(export))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// Replaces the model. Answered with `progress` and then `ready` or `error`; after an error the model loaded before
@@ -113,7 +113,7 @@ pub struct ModelInfo {
 
 /// Worker -> page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS), ts(export))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// A load went on. `done` never falls within a stage and never passes `total`.
