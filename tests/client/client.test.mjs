@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
+import { ScriptedWorker, delta, done, error, follow, ready, start } from './scripted-worker.mjs';
+
+/** @typedef {import('./scripted-worker.mjs').Script} Script */
+
+const base = 'http://localhost/';
+const files = [{ name: 'm.gguf', blob: new Blob(['GGUF']) }];
+
+/** Loads at once; runs until cancelled, or to the end of `texts` where the request says so.
+ * @param {{ endless?: boolean }} [options] @returns {Script} */
+function model({ endless = false } = {}) {
+  /** @type {number | null} */ let running = null;
+  return (request, worker) => {
+    const { id } = request;
+    if (request.type === 'load') return worker.emit(ready(id));
+    if (request.type === 'cancel') {
+      if (running !== id) return;
+      running = null;
+      return worker.emit(done(id, 'cancelled'));
+    }
+    if (request.type !== 'generate') return;
+    if (running !== null) return worker.emit(error(id, 'busy'));
+    running = id;
+    worker.emit(start(id));
+    let count = 0;
+    const step = () => {
+      if (running !== id) return;
+      worker.emit(delta(id, `t${count++}`));
+      if (endless || count < 3) return void setTimeout(step);
+      running = null;
+      worker.emit(done(id, 'max_tokens'));
+      worker.emit(delta(id, 'after the end'));
+      worker.emit(error(id, 'engine'));
+    };
+    setTimeout(step);
+  };
+}
+
+/** @param {AsyncIterable<{ type: string }>} run */
+async function types(run) {
+  const seen = [];
+  for await (const event of run) seen.push(event.type);
+  return seen;
+}
+
+/** @param {string} kind */
+const kind = (kind) => (/** @type {unknown} */ cause) => cause instanceof Gpt2Error && cause.kind === kind;
+
+test('events arrive in order, and none after the end', async () => {
+  follow(model());
+  const gpt2 = new Gpt2Web({ base });
+  assert.equal((await gpt2.load({ name: 'm', files })).model.name, 'm');
+  assert.deepEqual(await types(gpt2.generate('a')), ['start', 'delta', 'delta', 'delta', 'done']);
+  let text = '';
+  for await (const part of gpt2.text('a')) text += part;
+  assert.equal(text, 't0t1t2');
+});
+
+test('files are sent by name, options that are undefined are not sent', async () => {
+  follow(model());
+  const gpt2 = new Gpt2Web({ base });
+  await gpt2.load({ name: 'm', files: [new File(['x'], 'config.json'), ...files], precision: 'q8_0' });
+  await types(gpt2.generate('a', { seed: 7, top_k: /** @type {any} */ (undefined) }));
+  const [load, generate] = /** @type {ScriptedWorker} */ (ScriptedWorker.started[0]).received;
+  assert.ok(load?.type === 'load' && generate?.type === 'generate');
+  assert.deepEqual(load.files.map((file) => file.name), ['config.json', 'm.gguf']);
+  assert.equal(load.precision, 'q8_0');
+  assert.deepEqual(generate.options, { seed: 7 });
+});
+
+test('an abort before the run, before the first token, twice and after the end', async () => {
+  follow(model({ endless: true }));
+  const gpt2 = new Gpt2Web({ base });
+  const last = async (/** @type {AbortController} */ controller, /** @type {string} */ at) => {
+    let final;
+    for await (const event of gpt2.generate('a', { signal: controller.signal })) {
+      if (event.type === at) controller.abort(), controller.abort();
+      final = event;
+    }
+    assert.ok(final?.type === 'done');
+    controller.abort();
+    return final.stop.reason;
+  };
+  const aborted = new AbortController();
+  aborted.abort();
+  assert.equal(await last(aborted, 'never'), 'cancelled');
+  assert.equal(await last(new AbortController(), 'start'), 'cancelled');
+  assert.equal(await last(new AbortController(), 'delta'), 'cancelled');
+  const cancels = ScriptedWorker.started[0]?.received.filter(({ type }) => type === 'cancel').map(({ id }) => id);
+  assert.deepEqual(cancels, [1, 2, 3], 'one cancel for each run, none after its end');
+});
+
+test('an abort after the end sends nothing', async () => {
+  follow(model());
+  const gpt2 = new Gpt2Web({ base });
+  const controller = new AbortController();
+  await types(gpt2.generate('a', { signal: controller.signal }));
+  controller.abort();
+  await types(gpt2.generate('a'));
+  assert.deepEqual(ScriptedWorker.started[0]?.received.map(({ type }) => type), ['generate', 'generate']);
+});
+
+test('leaving the loop cancels, and the next run finds the worker free', async () => {
+  follow(model({ endless: true }));
+  const gpt2 = new Gpt2Web({ base });
+  for (let run = 0; run < 2; run++) {
+    for await (const event of gpt2.generate('a')) if (event.type === 'delta') break;
+  }
+  assert.deepEqual(ScriptedWorker.started[0]?.received.map(({ type }) => type), ['generate', 'cancel', 'generate', 'cancel']);
+});
+
+test('a second run is refused as busy, and the first goes on', async () => {
+  follow(model());
+  const gpt2 = new Gpt2Web({ base });
+  const first = types(gpt2.generate('a'));
+  await assert.rejects(types(gpt2.generate('b')), kind('busy'));
+  assert.equal((await first).at(-1), 'done');
+});
+
+test('a panic ends the run with its text; a new worker has the model, and the next request works', async () => {
+  const healthy = model();
+  follow((request, worker) => {
+    if (request.type === 'generate' && ScriptedWorker.started.length === 1) worker.emit(error(request.id, 'panic'));
+    else healthy(request, worker);
+  });
+  const gpt2 = new Gpt2Web({ base });
+  await gpt2.load({ name: 'm', files });
+  await assert.rejects(types(gpt2.generate('a')), (cause) => kind('panic')(cause) && /a sentence about panic/.test(String(cause)));
+  assert.equal((await types(gpt2.generate('a'))).at(-1), 'done');
+  const [old, fresh] = ScriptedWorker.started;
+  assert.ok(old?.terminated && !fresh?.terminated);
+  assert.deepEqual(fresh?.received.map(({ type }) => type), ['load', 'generate']);
+  old.emit(error(null, 'panic'));
+  assert.equal(ScriptedWorker.started.length, 2, 'nothing a dead worker says is heard');
+});
+
+test('an uncaught error of a running worker counts as a panic', async () => {
+  const healthy = model();
+  follow((request, worker) => {
+    if (request.type === 'generate' && ScriptedWorker.started.length === 1) {
+      worker.dispatchEvent(Object.assign(new Event('error'), { message: 'RuntimeError: unreachable' }));
+    } else healthy(request, worker);
+  });
+  const gpt2 = new Gpt2Web({ base });
+  await gpt2.load({ name: 'm', files });
+  await assert.rejects(types(gpt2.generate('a')), (cause) => kind('panic')(cause) && /unreachable/.test(String(cause)));
+  assert.equal((await types(gpt2.generate('a'))).at(-1), 'done');
+});
+
+test('a load that panics leaves the model before it in place', async () => {
+  const healthy = model();
+  follow((request, worker) => {
+    if (request.type === 'load' && request.name === 'bad') worker.emit(error(request.id, 'panic'));
+    else healthy(request, worker);
+  });
+  const gpt2 = new Gpt2Web({ base });
+  await gpt2.load({ name: 'good', files });
+  await assert.rejects(gpt2.load({ name: 'bad', files }), kind('panic'));
+  await types(gpt2.generate('a'));
+  assert.deepEqual(ScriptedWorker.started[1]?.received.map((request) => request.type === 'load' && request.name), ['good', false]);
+});
+
+test('a model that cannot be loaded again is told of once, and no worker is started for ever', async () => {
+  follow((request, worker) => {
+    if (request.type === 'load' && ScriptedWorker.started.length === 1) return worker.emit(ready(request.id));
+    worker.emit(error(request.id, request.type === 'generate' && ScriptedWorker.started.length > 1 ? 'not_loaded' : 'panic'));
+  });
+  const gpt2 = new Gpt2Web({ base });
+  await gpt2.load({ name: 'm', files });
+  await assert.rejects(types(gpt2.generate('a')), kind('panic'));
+  await assert.rejects(types(gpt2.generate('a')), kind('panic'));
+  await assert.rejects(types(gpt2.generate('a')), kind('not_loaded'));
+  assert.equal(ScriptedWorker.started.length, 3);
+});
+
+test('progress never runs backwards nor past its total', async () => {
+  follow(({ id }, worker) => {
+    for (const [done, total] of [[1, 4], [3, 4], [2, 4], [5, 4]]) {
+      worker.emit({ type: 'progress', id, stage: 'read', done: Number(done), total: Number(total) });
+    }
+    worker.emit({ type: 'progress', id, stage: 'weights', done: 1, total: null });
+    worker.emit(ready(id));
+  });
+  /** @type {unknown[]} */ const seen = [];
+  await new Gpt2Web({ base }).load({ name: 'm', files, onProgress: ({ stage, done, total }) => seen.push([stage, done, total]) });
+  assert.deepEqual(seen, [['read', 1, 4], ['read', 3, 4], ['read', 5, null], ['weights', 1, null]]);
+});
+
+test('a load can be cancelled', async () => {
+  follow((request, worker) => {
+    if (request.type === 'cancel') worker.emit(error(request.id, 'cancelled'));
+  });
+  const controller = new AbortController();
+  const load = new Gpt2Web({ base }).load({ name: 'm', files, signal: controller.signal });
+  setTimeout(() => controller.abort(), 5);
+  await assert.rejects(load, kind('cancelled'));
+});
+
+test('a request that cannot be cloned is refused', async () => {
+  follow(model());
+  const gpt2 = new Gpt2Web({ base });
+  await assert.rejects(types(gpt2.generate('a', { seed: /** @type {any} */ (() => 7) })), kind('invalid_request'));
+  assert.equal((await types(gpt2.generate('a'))).at(-1), 'done');
+});
+
+test('a worker that does not start, and one that the policy forbids', async () => {
+  follow(() => {});
+  const gpt2 = new Gpt2Web({ base });
+  const run = types(gpt2.generate('a'));
+  setTimeout(() => ScriptedWorker.started[0]?.dispatchEvent(new Event('error')));
+  await assert.rejects(run, kind('worker_failed'));
+  Object.assign(globalThis, { Worker: class { constructor() { throw new Error('violates the Content Security Policy'); } } });
+  await assert.rejects(types(gpt2.generate('a')), (cause) => kind('blocked_by_policy')(cause) && /worker-src/.test(String(cause)));
+});
+
+test('unload and close', async () => {
+  follow((request, worker) => { if (request.type === 'unload') worker.emit({ type: 'unloaded', id: request.id }); });
+  const gpt2 = new Gpt2Web({ base });
+  await gpt2.unload();
+  const run = types(gpt2.generate('a'));
+  setTimeout(() => gpt2.close());
+  await assert.rejects(run, kind('closed'));
+  await assert.rejects(types(gpt2.generate('a')), kind('closed'));
+  assert.ok(ScriptedWorker.started[0]?.terminated);
+});
+
+test('in the page that is one file, the worker gets its wasm first and nothing is fetched', async () => {
+  follow(model());
+  const assets = {
+    workerSource: async () => '/* glue and worker */',
+    wasm: async () => new ArrayBuffer(8),
+    model: async (/** @type {((done: number, total: number | null) => void) | undefined} */ report) => {
+      report?.(4, 4);
+      return new Blob(['GGUF']);
+    },
+  };
+  const gpt2 = new Gpt2Web({ assets });
+  /** @type {unknown[]} */ const seen = [];
+  await gpt2.loadEmbedded({ onProgress: ({ stage, done }) => seen.push([stage, done]) });
+  const [worker] = ScriptedWorker.started;
+  assert.match(worker?.url ?? '', /^blob:/);
+  assert.ok(/** @type {any} */ (worker?.received[0]).wasm instanceof ArrayBuffer);
+  assert.deepEqual(seen, [['download', 4]]);
+});
+
+test('the embedded model is fetched once, with progress in bytes; a refusal is a sentence', async () => {
+  follow(model());
+  let fetched = 0;
+  /** @type {() => Response} */ let answer = () => new Response('gone', { status: 404, statusText: 'Not Found' });
+  Object.assign(globalThis, { fetch: async () => (fetched++, answer()) });
+  const gpt2 = new Gpt2Web({ base });
+  await assert.rejects(gpt2.loadEmbedded(), (cause) => kind('download_failed')(cause) && /answered 404 Not Found/.test(String(cause)));
+  answer = () => new Response('GGUF', { headers: { 'content-length': '4' } });
+  /** @type {unknown[]} */ const seen = [];
+  await gpt2.loadEmbedded({ onProgress: ({ done, total }) => seen.push([done, total]) });
+  await gpt2.loadEmbedded();
+  assert.equal(fetched, 2);
+  assert.deepEqual(seen, [[0, 4], [4, 4]]);
+});

@@ -1,0 +1,80 @@
+/**
+ * A `Worker` that follows a script: the test's function gets each request and answers through `emit`.
+ * @typedef {import('../../www/types/Request').Request} Request
+ * @typedef {import('../../www/types/Event').Event} WorkerEvent
+ * @typedef {(request: Request, worker: ScriptedWorker) => void} Script
+ */
+
+export class ScriptedWorker extends EventTarget {
+  /** @type {Script} */ static script = () => {};
+  /** @type {ScriptedWorker[]} */ static started = [];
+  /** @type {Request[]} */ received = [];
+  terminated = false;
+
+  /** @param {URL | string} url */
+  constructor(url) {
+    super();
+    this.url = String(url);
+    ScriptedWorker.started.push(this);
+  }
+
+  /** @param {Request} message @param {Transferable[]} [transfer] */
+  postMessage(message, transfer) {
+    const request = structuredClone(message, { transfer: transfer ?? [] });
+    setTimeout(() => {
+      if (this.terminated) return;
+      this.received.push(request);
+      ScriptedWorker.script(request, this);
+    });
+  }
+
+  terminate() {
+    this.terminated = true;
+  }
+
+  /** @param {WorkerEvent} data */
+  emit(data) {
+    this.dispatchEvent(new MessageEvent('message', { data }));
+  }
+}
+
+/** @param {Script} script */
+export function follow(script) {
+  ScriptedWorker.script = script;
+  ScriptedWorker.started = [];
+  Object.assign(globalThis, { Worker: ScriptedWorker });
+}
+
+/** @param {number} id @returns {WorkerEvent} */
+export const ready = (id) => ({
+  type: 'ready', id, options: [], load_ms: 5,
+  model: { name: 'm', sha256: '00', precision: 'f32', parameters: 1, n_layer: 1, n_head: 1, n_embd: 1, context_length: 8, vocab_size: 4 },
+});
+
+/** @type {import('../../www/types/Settings').Settings} */
+const settings = {
+  max_tokens: 2, temperature: 0, top_k: 0, top_p: 1, min_p: 0, repetition_penalty: 1, seed: 7, stop: [], timeout_ms: null,
+  top_logprobs: 1, parse_special: false,
+};
+
+/** @param {number} id @returns {WorkerEvent} */
+export const start = (id) => ({ type: 'start', id, settings, prompt_ids: [1], prompt_pieces: ['a'] });
+
+/** @param {number} id @param {string} text @returns {WorkerEvent} */
+export const delta = (id, text) => ({ type: 'delta', id, text, posted_at: 0 });
+
+/** @param {number} id @param {import('../../www/types/StopReason').StopReason} reason @returns {WorkerEvent} */
+export function done(id, reason) {
+  const stop = { reason, finish_reason: 'stop', stop_string: null };
+  return {
+    type: 'done', id, stop,
+    record: {
+      gpt2_web: '0', identity: { model: 'm', model_sha256: '', tokenizer_sha256: '', precision: 'f32', kernel: 'scalar' }, settings,
+      prompt: 'a', prompt_ids: [1], started_from_eos: false, text: '', token_ids: [], steps: [], positions_processed: 1,
+      prefill_ms: 1, decode_ms: 1, time_to_first_token_ms: 1, stop,
+    },
+  };
+}
+
+/** @param {number | null} id @param {import('../../www/types/ErrorKind').ErrorKind} kind @returns {WorkerEvent} */
+export const error = (id, kind) => ({ type: 'error', id, kind, message: `a sentence about ${kind}` });

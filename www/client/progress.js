@@ -1,0 +1,50 @@
+import { Gpt2Error } from './error.js';
+
+/**
+ * How far a load is. `done` never falls within a stage and never passes `total`, which is null where it is unknown.
+ * Bytes in `download` and `read`, tensors in `weights`, nothing in `tokenizer`.
+ * @typedef {{ stage: 'download' | import('../types/Stage').Stage, done: number, total: number | null }} Progress
+ */
+
+/**
+ * Fetches a file, reporting every piece of it.
+ *
+ * @param {URL} url
+ * @param {(done: number, total: number | null) => void} progress in bytes
+ * @param {AbortSignal} [signal]
+ */
+export async function download(url, progress, signal) {
+  try {
+    const response = await fetch(url, { ...(signal && { signal }) });
+    if (!response.ok || !response.body) throw new Error(`the server answered ${response.status} ${response.statusText}`.trim());
+    // The length of a compressed answer is not that of the bytes that come out of it.
+    const length = response.headers.has('content-encoding') ? NaN : Number(response.headers.get('content-length') ?? NaN);
+    const total = length > 0 ? length : null;
+    /** @type {BlobPart[]} */ const chunks = [];
+    const reader = response.body.getReader();
+    progress(0, total);
+    for (let done = 0, part; !(part = await reader.read()).done; ) {
+      chunks.push(part.value);
+      progress((done += part.value.length), total);
+    }
+    return new Blob(chunks);
+  } catch (cause) {
+    if (signal?.aborted) throw new Gpt2Error('cancelled', 'the download was cancelled', { cause });
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new Gpt2Error('download_failed', `${url.pathname.split('/').pop()} could not be downloaded: ${why}; check the connection and load it again`, { cause });
+  }
+}
+
+/**
+ * A listener that hears of no step back, and of no total that turned out too small.
+ * @param {((progress: Progress) => void) | undefined} onProgress
+ * @returns {(progress: Progress) => void}
+ */
+export function monotone(onProgress) {
+  /** @type {Map<Progress['stage'], number>} */ const furthest = new Map();
+  return ({ stage, done, total }) => {
+    if (done < (furthest.get(stage) ?? 0)) return;
+    furthest.set(stage, done);
+    onProgress?.({ stage, done, total: total !== null && done > total ? null : total });
+  };
+}
