@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+
+import { escapeStop, parseStops } from '../../www/page/escapes.js';
+import { label, percent, quantile } from '../../www/page/format.js';
+import { decodeLink, encodeLink } from '../../www/page/link.js';
+import { figures, figuresTable, naivePositions } from '../../www/page/numbers.js';
+import { Pieces } from '../../www/page/pieces.js';
+import { summarise } from '../../www/page/trend.js';
+
+const utf8 = (/** @type {string} */ text) => [...new TextEncoder().encode(text)];
+
+test('a delta of one token belongs to it', () => {
+  const pieces = new Pieces();
+  pieces.add(utf8(' had'));
+  assert.deepEqual(pieces.take(' had'), [{ step: 0, text: ' had' }]);
+  pieces.add(utf8(' three'));
+  assert.deepEqual(pieces.take(' three'), [{ step: 1, text: ' three' }]);
+});
+
+test('text that was held back goes to the tokens it came from', () => {
+  const pieces = new Pieces();
+  for (const token of ['DEF', 'G', 'HI', 'x']) pieces.add(utf8(token));
+  assert.deepEqual(pieces.take('DEFGHIx'), [
+    { step: 0, text: 'DEF' }, { step: 1, text: 'G' }, { step: 2, text: 'HI' }, { step: 3, text: 'x' },
+  ]);
+});
+
+test('a token whose text comes in two deltas gets both', () => {
+  const pieces = new Pieces();
+  pieces.add(utf8('say a'));
+  assert.deepEqual(pieces.take('say '), [{ step: 0, text: 'say ' }]);
+  pieces.add(utf8('bc'));
+  assert.deepEqual(pieces.take('abc'), [{ step: 0, text: 'a' }, { step: 1, text: 'bc' }]);
+});
+
+test('a character in three tokens belongs to the one that completes it', () => {
+  const pieces = new Pieces();
+  for (const byte of utf8('漢')) pieces.add([byte]);
+  assert.deepEqual(pieces.take('漢'), [{ step: 2, text: '漢' }]);
+});
+
+test('the U+FFFD for a tail that never completes belongs to the last token', () => {
+  const pieces = new Pieces();
+  pieces.add(utf8('a'));
+  assert.deepEqual(pieces.take('a'), [{ step: 0, text: 'a' }]);
+  pieces.add([0xf0, 0x9f]);
+  assert.deepEqual(pieces.take('\ufffd'), [{ step: 1, text: '\ufffd' }]);
+});
+
+test('every stream of bytes comes back whole, however it is cut into deltas', async () => {
+  const fixture = async (/** @type {string} */ name) => JSON.parse(await readFile(new URL(`../fixtures/${name}`, import.meta.url), 'utf8'));
+  const vocab = await fixture('gpt2-tokenizer/vocab.json');
+  /** @type {{ ids: number[], text: string }[]} */ const cases = await fixture('byte-streams.json');
+  const spelling = new Map(Object.entries(vocab).map(([piece, id]) => [Number(id), piece]));
+  const byteOf = byteMap();
+  assert.ok(cases.length >= 100);
+  for (const { ids, text } of cases) {
+    const pieces = new Pieces();
+    for (const id of ids) pieces.add([...(spelling.get(id) ?? '')].map((letter) => byteOf.get(letter) ?? NaN));
+    let joined = '';
+    let step = 0;
+    for (let at = 0; at < text.length; at += 3) {
+      for (const piece of pieces.take(text.slice(at, at + 3))) {
+        assert.ok(piece.step >= step && piece.step < ids.length);
+        step = piece.step;
+        joined += piece.text;
+      }
+    }
+    assert.equal(joined, text);
+  }
+});
+
+/** GPT-2's spelling of bytes: printable Latin-1 stands for itself, the rest follows from U+0100 on. */
+function byteMap() {
+  const map = new Map();
+  let next = 256;
+  for (let byte = 0; byte < 256; byte++) {
+    const printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    map.set(String.fromCharCode(printable ? byte : next++), byte);
+  }
+  return map;
+}
+
+test('stop strings: one a line, with escapes, and back', () => {
+  assert.deepEqual(parseStops('\\n\\n\n end\n\nC:\\\\temp\\t'), ['\n\n', ' end', 'C:\\temp\t']);
+  for (const stop of ['\n', '\\n', 'a\\', '\t"']) assert.deepEqual(parseStops(escapeStop(stop)), [stop]);
+  assert.throws(() => parseStops('\\x'), RangeError);
+  assert.throws(() => parseStops('end\\'), RangeError);
+});
+
+test('a link keeps prompt and settings, and tells of what is given twice', () => {
+  const fields = { temperature: '0.7', stop: ['\n\n', '&='] };
+  const prompt = 'Once,\n "漢" & 50 % + 1#?';
+  assert.deepEqual(decodeLink(encodeLink(prompt, fields)), { prompt, fields, problems: [] });
+  assert.equal(decodeLink(''), null);
+  assert.equal(decodeLink('#temperature=1')?.prompt, null);
+  assert.match(decodeLink('#seed=1&seed=2')?.problems[0] ?? '', /seed is given 2 times/);
+});
+
+test('numbers of a run', () => {
+  assert.equal(naivePositions(9, 61), 2379);
+  const run = { prompt: 9, generated: 61, positions: 69, firstTokenMs: 18.04, decodeMs: 300, seed: 7 };
+  const rows = figures(run, { handler: [1, 3, 2], frame: [] });
+  const row = (/** @type {string} */ name) => rows.find((figure) => figure.name === name);
+  assert.equal(row('then')?.value, 200);
+  assert.equal(row('worker to page')?.value, 2);
+  assert.equal(row('worker to page')?.note, 'at worst 3 ms');
+  assert.equal(row('worker to frame')?.value, null);
+  assert.match(figuresTable(rows), /^number\tvalue\tunit\tnote\nprompt\t9\ttokens\t\n/);
+  assert.equal(figures({ ...run, generated: 1 }, { handler: [], frame: [] })[3]?.value, null, 'one token has no rate');
+});
+
+test('a percentile is told only where the times do not drift', () => {
+  const steps = (/** @type {(step: number) => number} */ ms) => Array.from({ length: 41 }, (_, step) => /** @type {any} */ ({ step, forward_ms: ms(step), sample_ms: 0 }));
+  const prefill = [{ from: 0, to: 9, ms: 18 }];
+  assert.match(summarise(prefill, steps(() => 5)), /9 positions in 18 ms.*40 steps, median 5 ms.*1\.00 × the first.*95 in 100/);
+  const rising = summarise(prefill, steps((step) => 5 + step));
+  assert.match(rising, /rises with the position/);
+  assert.doesNotMatch(rising, /95 in 100/);
+  assert.equal(summarise(prefill, steps(() => 5).slice(0, 1)), 'Prefill: 9 positions in 18 ms.');
+});
+
+test('small formats', () => {
+  assert.deepEqual([0, Math.log(0.415), Math.log(0.08), Math.log(1e-5)].map(percent), ['100 %', '42 %', '8.0 %', '< 0.1 %']);
+  assert.equal(label(' a\n\t'), '␣a⏎⇥');
+  assert.equal(quantile([4, 1, 3, 2], 0.5), 2.5);
+});

@@ -1,0 +1,356 @@
+/** Wires the page together: one client, one form, one run at a time. */
+
+import { Gpt2Error, Gpt2Web } from '../gpt2-web.js';
+import { Controls, FieldError } from './controls.js';
+import { byId, make, terms } from './dom.js';
+import { integer } from './format.js';
+import { Hop } from './hop.js';
+import { Inspector } from './inspector.js';
+import { decodeLink, encodeLink } from './link.js';
+import { LoadProgress, modelFacts, modelFrom } from './loading.js';
+import { figures, figuresTable, ofRecord, showFigures } from './numbers.js';
+import { Output } from './output.js';
+import { copy, flash, save, showSettings } from './record.js';
+import { explain } from './stop-reasons.js';
+import { Timeline } from './timeline.js';
+
+/** @typedef {import('../types/Record').Record} RunRecord */
+/** @typedef {import('../types/StepRecord').StepRecord} StepRecord */
+/** @typedef {import('../gpt2-web.js').Loaded} Loaded */
+
+/** How long plot and numbers may lag behind the text while it streams. */
+const REDRAW_MS = 200;
+
+const gpt2 = new Gpt2Web();
+
+const form = byId('form', HTMLFormElement);
+const prompt = byId('prompt', HTMLTextAreaElement);
+const generate = byId('generate', HTMLButtonElement);
+const stop = byId('stop', HTMLButtonElement);
+const seed = byId('seed', HTMLInputElement);
+const picker = byId('model-files', HTMLInputElement);
+const runProgress = byId('run-progress', HTMLProgressElement);
+const prefillProgress = byId('prefill-progress', HTMLProgressElement);
+
+const controls = new Controls(form, prompt, byId('settings-summary'));
+const output = new Output(byId('output'), select);
+const inspector = new Inspector(byId('inspector'), (step) => {
+  select(step);
+  output.reveal();
+});
+const timeline = new Timeline({
+  section: byId('timeline'), summary: byId('timeline-summary'), plot: byId('plot'), readout: byId('plot-readout'),
+  table: byId('steps', HTMLDetailsElement),
+}, select);
+const loadProgress = new LoadProgress(byId('load-progress', HTMLProgressElement), byId('model-status'));
+
+/** @type {AbortController | null} What Stop ends: the run, or the load. */ let work = null;
+/** @type {Loaded | null} */ let loaded = null;
+/** @type {StepRecord[]} */ let steps = [];
+/** @type {{ record: RunRecord, hop: Hop } | null} The last run that came to its end. */ let last = null;
+
+/** @param {'loading' | 'ready' | 'running' | 'done' | 'error'} state */
+function setState(state) {
+  document.documentElement.dataset.state = state;
+  generate.disabled = !loaded || work !== null;
+  stop.disabled = work === null;
+  picker.disabled = work !== null;
+}
+
+/** @param {number | null} step */
+function select(step) {
+  output.select(step);
+  timeline.select(step);
+  if (step === null) inspector.invite();
+  else inspector.show(steps, step);
+}
+
+/**
+ * A sentence in the place of errors.
+ * @param {string} message @param {{ label: string, run: () => void }} [remedy]
+ */
+function showError(message, remedy) {
+  const box = byId('error');
+  const close = make('button', { type: 'button', class: 'icon', 'aria-label': 'Dismiss' }, '×');
+  close.addEventListener('click', () => { box.hidden = true; });
+  const children = [make('p', {}, message), close];
+  if (remedy) {
+    const button = make('button', { type: 'button', class: 'button' }, remedy.label);
+    button.addEventListener('click', remedy.run);
+    children.splice(1, 0, button);
+  }
+  box.hidden = false; // before the text: an alert that appears with its text may go unheard
+  box.replaceChildren(...children);
+  box.scrollIntoView({ block: 'nearest' });
+}
+
+/** @param {unknown} cause */
+function describe(cause) {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  const sentence = message.charAt(0).toUpperCase() + message.slice(1);
+  return /[.!?]$/.test(sentence) ? sentence : `${sentence}.`;
+}
+
+/**
+ * Loads a model, with the progress in the header. The one before stays if it fails.
+ * @param {(hooks: import('../gpt2-web.js').LoadHooks) => Promise<Loaded>} load
+ * @param {(cause: unknown) => void} failed
+ */
+async function open(load, failed) {
+  if (work) return;
+  work = new AbortController();
+  byId('error').hidden = true;
+  loadProgress.begin();
+  setState('loading');
+  /** @type {'ready' | 'error'} */ let state = 'ready';
+  try {
+    loaded = await load({ onProgress: (progress) => loadProgress.report(progress), signal: work.signal });
+    controls.apply(loaded.options);
+  } catch (cause) {
+    // A load that was stopped on purpose is no error while there is another model.
+    if (!loaded || !(cause instanceof Gpt2Error && cause.kind === 'cancelled')) {
+      state = 'error';
+      failed(cause);
+    }
+  }
+  work = null;
+  loadProgress.end();
+  showModel();
+  setState(state);
+}
+
+/** The model in use, in the header and in its card. */
+function showModel() {
+  byId('model-status').textContent = loaded ? loaded.model.precision : 'not loaded';
+  if (!loaded) return;
+  const { model, load_ms } = loaded;
+  byId('model-name').textContent = model.name;
+  byId('about').hidden = !model.name.startsWith('fairy-12m');
+  byId('model-facts').replaceChildren(...terms(modelFacts(model, load_ms)));
+}
+
+function openEmbedded() {
+  return open((hooks) => gpt2.loadEmbedded(hooks), (cause) => {
+    showError(`The embedded model could not be loaded. ${describe(cause)}`, { label: 'Try again', run: openEmbedded });
+  });
+}
+
+async function openPicked() {
+  const picked = [...(picker.files ?? [])];
+  picker.value = ''; // so that the same file can be picked again
+  if (picked.length === 0) return;
+  await open(async (hooks) => gpt2.load({ ...(await modelFrom(picked, gpt2)), ...definite(hooks) }), (cause) => {
+    const stays = loaded ? ` ${loaded.model.name} is still loaded.` : '';
+    showError(`${picked.map(({ name }) => name).join(', ')} could not be opened. ${describe(cause)}${stays}`);
+  });
+}
+
+/**
+ * Without the properties that are undefined.
+ * @template {object} T @param {T} object
+ */
+const definite = (object) => /** @type {{ [K in keyof T]: NonNullable<T[K]> }} */ (
+  Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)));
+
+/** One run, from the form to the record. */
+async function run() {
+  if (work || !loaded) return;
+  byId('error').hidden = true;
+  byId('notice').hidden = true;
+  let request;
+  try {
+    request = controls.read();
+  } catch (cause) {
+    if (cause instanceof FieldError) reveal(cause.field);
+    showError(describe(cause));
+    return;
+  }
+  work = new AbortController();
+  begin(request.prompt);
+  const hop = new Hop();
+  /** @type {import('./numbers.js').Progress} */
+  const sofar = { prompt: 0, generated: 0, positions: 0, firstTokenMs: null, decodeMs: 0, seed: 0 };
+  let shown = -Infinity;
+  const show = () => {
+    timeline.update();
+    showFigures(byId('numbers'), figures(sofar, hop));
+    shown = performance.now();
+  };
+  /** @type {'done' | 'error'} */ let state = 'done';
+  try {
+    for await (const event of gpt2.generate(request.prompt, { ...request.options, signal: work.signal })) {
+      switch (event.type) {
+        case 'start':
+          byId('prompt-count').textContent = `· ${integer(event.prompt_ids.length)} token${event.prompt_ids.length === 1 ? '' : 's'}`;
+          runProgress.max = event.settings.max_tokens;
+          sofar.prompt = event.prompt_ids.length;
+          sofar.seed = event.settings.seed;
+          break;
+        case 'prefill':
+          showPrefill(event);
+          break;
+        case 'delta':
+          output.delta(event.text);
+          hop.arrived(event.posted_at);
+          break;
+        case 'step':
+          steps.push(event);
+          output.step(event);
+          runProgress.hidden = false;
+          runProgress.value = steps.length;
+          sofar.generated = steps.length;
+          sofar.positions = event.positions_processed;
+          sofar.decodeMs += event.forward_ms + event.sample_ms;
+          if (performance.now() - shown > REDRAW_MS) show();
+          break;
+        case 'done':
+          finish(event.record, hop);
+          break;
+      }
+    }
+  } catch (cause) {
+    state = 'error';
+    if (steps.length) show();
+    byId('announcement').textContent = 'The run failed.';
+    showError(describe(cause));
+    if (gpt2.recovery) await recover(cause);
+  }
+  output.end();
+  timeline.update();
+  byId('prefill').hidden = true;
+  runProgress.hidden = true;
+  work = null;
+  setState(state);
+}
+
+/** After a panic the client loads the model into a new worker; the page says when that is done. @param {unknown} cause */
+async function recover(cause) {
+  try {
+    await gpt2.recovery;
+    showError(`${describe(cause)} A new worker has the model again: you can go on.`);
+  } catch (again) {
+    loaded = null;
+    showModel();
+    showError(`${describe(cause)} The model could not be loaded again. ${describe(again)}`, { label: 'Try again', run: openEmbedded });
+  }
+}
+
+/** @param {string} text the prompt */
+function begin(text) {
+  steps = [];
+  last = null;
+  output.begin(text);
+  timeline.begin(steps);
+  inspector.invite();
+  byId('empty').hidden = true;
+  byId('story').hidden = false;
+  byId('ending').hidden = true;
+  byId('record').hidden = true;
+  byId('copy-fallback').hidden = true;
+  byId('announcement').textContent = '';
+  byId('numbers').replaceChildren();
+  setState('running');
+}
+
+/** @param {Extract<import('../gpt2-web.js').RunEvent, { type: 'prefill' }>} event */
+function showPrefill({ done, total, chunk_ms }) {
+  timeline.prefill(done, chunk_ms);
+  prefillProgress.max = total;
+  prefillProgress.value = done;
+  byId('prefill-text').textContent = `Reading the prompt: ${integer(done)} of ${integer(total)} positions`;
+  byId('prefill').hidden = done >= total;
+}
+
+/** @param {RunRecord} record @param {Hop} hop */
+function finish(record, hop) {
+  output.end();
+  last = { record, hop };
+  const { reason } = record.stop;
+  const sentence = explain(record);
+  byId('stop-reason').textContent = reason;
+  byId('stop-reason').dataset.reason = reason;
+  byId('stop-sentence').textContent = sentence;
+  byId('ending').hidden = false;
+  byId('announcement').textContent = `Ended by ${reason.replace('_', ' ')}. ${sentence} ${integer(record.token_ids.length)} tokens.`;
+  const show = () => showFigures(byId('numbers'), figures(ofRecord(record), hop));
+  show();
+  // The last delta's frame is still to come.
+  requestAnimationFrame(() => setTimeout(() => { if (last?.hop === hop) show(); }));
+  showSettings(byId('effective'), record.settings);
+  byId('keep-seed').hidden = seed.value === String(record.settings.seed);
+  byId('record').hidden = false;
+}
+
+/** Opens what hides a field and goes there. @param {HTMLElement} field */
+function reveal(field) {
+  for (let fold = field.closest('details'); fold; fold = fold.parentElement?.closest('details') ?? null) fold.open = true;
+  field.focus();
+}
+
+/** The record as JSON, with what only the page could measure beside what the worker wrote. */
+function recordJson() {
+  if (!last) return '';
+  const { record, hop } = last;
+  const page = { hop_handler_ms: hop.handler, hop_frame_ms: hop.frame, user_agent: navigator.userAgent };
+  return `${JSON.stringify({ ...record, page }, null, 2)}\n`;
+}
+
+function copyLink() {
+  let fields;
+  try {
+    fields = controls.fields();
+  } catch (cause) {
+    showError(describe(cause));
+    return;
+  }
+  // With the seed of the run on the page, the link leads to this very text.
+  if (last && last.record.prompt === prompt.value) fields.seed ??= String(last.record.settings.seed);
+  const address = new URL(location.href);
+  address.hash = encodeLink(prompt.value, fields);
+  copy(byId('copy-link'), address.href);
+}
+
+function openLink() {
+  const link = decodeLink(location.hash);
+  if (!link) return;
+  const problems = [...link.problems, ...controls.fill(link.prompt, link.fields)];
+  const notice = byId('notice');
+  notice.hidden = problems.length === 0;
+  notice.replaceChildren(make('p', {}, 'This link asks for something the page cannot take:'),
+    make('ul', {}, ...problems.map((problem) => make('li', {}, problem))));
+}
+
+form.addEventListener('submit', (event) => {
+  event.preventDefault();
+  run();
+});
+form.addEventListener('keydown', (event) => {
+  if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  run();
+});
+prompt.addEventListener('input', () => { byId('prompt-count').textContent = ''; });
+stop.addEventListener('click', () => work?.abort());
+picker.addEventListener('change', openPicked);
+byId('examples').addEventListener('click', ({ target }) => {
+  if (!(target instanceof HTMLButtonElement)) return;
+  prompt.value = target.textContent ?? '';
+  run();
+});
+byId('copy-link').addEventListener('click', copyLink);
+byId('copy-record').addEventListener('click', () => copy(byId('copy-record'), recordJson()));
+byId('save-record').addEventListener('click', () => {
+  save(byId('save-record'), `gpt2-web-${last?.record.settings.seed}.json`, recordJson());
+});
+byId('copy-numbers').addEventListener('click', () => {
+  if (last) copy(byId('copy-numbers'), figuresTable(figures(ofRecord(last.record), last.hop)));
+});
+byId('keep-seed').addEventListener('click', () => {
+  seed.value = String(last?.record.settings.seed ?? '');
+  seed.dispatchEvent(new Event('input', { bubbles: true }));
+  flash(byId('keep-seed'), 'Kept');
+});
+addEventListener('hashchange', openLink);
+
+openLink();
+openEmbedded();

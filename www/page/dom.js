@@ -1,0 +1,38 @@
+/** Small helpers over the document; the page has no framework. */
+
+/**
+ * The element with this id, of this class; a mistake in the page is an error at once.
+ * @template {Element} [T=HTMLElement]
+ * @param {string} id
+ * @param {new () => T} [kind]
+ * @returns {T}
+ */
+export function byId(id, kind) {
+  const element = document.getElementById(id);
+  if (!(element instanceof (kind ?? HTMLElement))) throw new Error(`#${id} is missing in the page`);
+  return /** @type {T} */ (/** @type {unknown} */ (element));
+}
+
+/**
+ * A new element with children. Strings become text, never markup.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {{ [name: string]: string | number | boolean | null | undefined }} [attributes] absent where null, undefined or false
+ * @param {...(Node | string)} children
+ */
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? '' : String(value));
+  }
+  element.append(...children);
+  return element;
+}
+
+/**
+ * Terms and descriptions for a `dl`.
+ * @param {[term: string, description: Node | string][]} rows
+ */
+export function terms(rows) {
+  return rows.map(([term, description]) => make('div', {}, make('dt', {}, term), make('dd', {}, description)));
+}

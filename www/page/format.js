@@ -1,0 +1,44 @@
+/** Numbers and invisible characters as people read them. English throughout, as the page is. */
+
+const group = new Intl.NumberFormat('en');
+
+/** @param {number} count */
+export const integer = (count) => group.format(count);
+
+/** Three significant digits. @param {number} value */
+export function number(value) {
+  return Math.abs(value) >= 100 ? group.format(Math.round(value)) : String(Number(value.toPrecision(3)));
+}
+
+/** @param {number} ms */
+export const milliseconds = (ms) => (ms >= 10_000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`);
+
+/** @param {number} bytes */
+export const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+
+/** A natural logarithm of a probability in percent. @param {number} logprob */
+export function percent(logprob) {
+  const share = 100 * Math.exp(logprob);
+  if (share >= 99.95) return '100 %';
+  if (share >= 10) return `${share.toFixed(0)} %`;
+  return share >= 0.1 ? `${share.toFixed(1)} %` : '< 0.1 %';
+}
+
+/** A token's text as a label: white space made visible. @param {string} text */
+export const label = (text) =>
+  text.replaceAll(' ', '␣').replaceAll('\n', '⏎').replaceAll('\t', '⇥').replaceAll('\r', '␍').replaceAll('\u00a0', '⍽');
+
+/** @param {number[]} bytes */
+export const hex = (bytes) => bytes.map((byte) => byte.toString(16).toUpperCase().padStart(2, '0')).join(' ');
+
+/** @param {readonly number[]} values @param {number} share from 0 to 1; 0.5 is the median */
+export function quantile(values, share) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = share * (sorted.length - 1);
+  const low = sorted[Math.floor(at)] ?? NaN;
+  const high = sorted[Math.ceil(at)] ?? NaN;
+  return low + (high - low) * (at - Math.floor(at));
+}
+
+/** @param {readonly number[]} values */
+export const median = (values) => quantile(values, 0.5);

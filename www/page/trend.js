@@ -1,0 +1,29 @@
+import { integer, median, milliseconds, quantile } from './format.js';
+
+/** @typedef {import('../types/StepRecord').StepRecord} StepRecord */
+/** @typedef {{ from: number, to: number, ms: number }} Chunk Positions `from..to` of the prompt, in one pass. */
+
+/** A change of the median from the first to the last half that counts as a trend. */
+const FLAT = 0.1;
+
+/** What a step costs. @param {StepRecord} record */
+export const cost = ({ forward_ms, sample_ms }) => forward_ms + sample_ms;
+
+/**
+ * The timeline in a sentence or two. A percentile says something only where the times do not drift.
+ * @param {readonly Chunk[]} prefill @param {readonly StepRecord[]} steps
+ */
+export function summarise(prefill, steps) {
+  const positions = prefill.at(-1)?.to ?? 0;
+  const read = `Prefill: ${integer(positions)} position${positions === 1 ? '' : 's'} in ${milliseconds(prefill.reduce((sum, { ms }) => sum + ms, 0))}.`;
+  // The first token costs no pass of its own: its logits come from the prefill.
+  const times = steps.slice(1).map(cost);
+  if (times.length === 0) return read;
+  const count = `Then ${integer(times.length)} step${times.length === 1 ? '' : 's'}, median ${milliseconds(median(times))}`;
+  if (times.length < 8) return `${read} ${count}.`;
+  const half = times.length >> 1;
+  const ratio = median(times.slice(-half)) / median(times.slice(0, half));
+  const trend = `the last half took ${ratio.toFixed(2)} × the first`;
+  if (Math.abs(ratio - 1) > FLAT) return `${read} ${count}; ${trend}: it ${ratio > 1 ? 'rises' : 'falls'} with the position.`;
+  return `${read} ${count}; ${trend}: the cache keeps it flat. 95 in 100 took at most ${milliseconds(quantile(times, 0.95))}.`;
+}
