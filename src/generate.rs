@@ -1,139 +1,368 @@
-//! The generation loop, step by step.
+//! The generation loop: prefill in chunks, then one token a step, until there is a reason to stop.
+//!
+//! [`Generation`] does one bounded piece of work per call, so that its caller can look after other things in between:
+//! a worker reads its messages there. It knows no engine, no browser and no GPT-2, only the seam
+//! [`LanguageModel`], a tokenizer and a clock.
+//!
+//! The order inside a step is part of the contract: sample, append the id, is it the end-of-text token? (which is
+//! never decoded), bytes to the incremental decoder, text to the stop strings, emit what is safe, stop string?
+//! `max_tokens`? context full? cancelled? past the deadline?
 
-use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::LanguageModel;
+use crate::record::{Alternative, Identity, Record, StepRecord, Stop, StopReason};
+use crate::sampler::{Candidate, Coin, Sampler};
 use crate::settings::Settings;
+use crate::text::{IncrementalDecoder, StopStrings, Tokenizer};
 
-/// Why a run ended. When several hold in one step, the earlier in this list wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub enum StopReason {
-    /// The model chose its end-of-text token.
-    Eos,
-    /// The generated text reached a stop string; the text is cut before it.
-    StopString,
-    /// As many tokens as were asked for.
-    MaxTokens,
-    /// Every position of the context is taken; the last token cannot be processed any more.
-    ContextFull,
-    /// Somebody asked for the end.
-    Cancelled,
-    /// The time given was used up.
-    Timeout,
+/// How long one prefill chunk should take, in milliseconds: a cancel waits no longer than this.
+const CHUNK_MS: f64 = 50.0;
+
+/// A flag that ends a run from outside. Clones share the flag.
+#[derive(Debug, Clone, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// Asks for the end. Asking again changes nothing.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the end was asked for.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
-impl StopReason {
-    /// The OpenAI spelling: `stop`, `length` or `abort`.
-    pub fn finish_reason(self) -> &'static str {
-        match self {
-            Self::Eos | Self::StopString => "stop",
-            Self::MaxTokens | Self::ContextFull => "length",
-            Self::Cancelled | Self::Timeout => "abort",
+/// What one call of [`Generation::advance`] did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// A chunk of the prompt was processed.
+    Prefill {
+        /// Positions of the prompt processed so far.
+        done: usize,
+        /// Positions of the prompt.
+        total: usize,
+        /// Time of the chunk's pass.
+        chunk_ms: f64,
+    },
+    /// A token was chosen; its `text` is the delta to show.
+    Step(StepRecord),
+    /// The run is over. Nothing follows.
+    End {
+        /// Text that was held back until now; empty when the last step has already flushed it.
+        text: String,
+        /// Why.
+        stop: Stop,
+    },
+}
+
+/// One run: a prompt being continued.
+pub struct Generation<'a, M: LanguageModel + ?Sized> {
+    model: &'a mut M,
+    tokenizer: &'a Tokenizer,
+    clock: &'a dyn Fn() -> f64,
+    cancel: CancelToken,
+    settings: Settings,
+    sampler: Sampler,
+    coin: Coin,
+    decoder: IncrementalDecoder,
+    stops: StopStrings,
+    chunks: ChunkSize,
+    prompt: String,
+    prompt_ids: Vec<u32>,
+    started_from_eos: bool,
+    token_ids: Vec<u32>,
+    text: String,
+    steps: Vec<StepRecord>,
+    stop: Option<Stop>,
+    ended: bool,
+    /// Logits of the last position of the prompt, until the first step has used them.
+    prefilled: Option<Vec<f32>>,
+    started_at: f64,
+    prefill_ms: f64,
+    prefill_ended_at: Option<f64>,
+    first_token_at: Option<f64>,
+    last_token_at: f64,
+}
+
+impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
+    /// Prepares a run that continues `prompt`; an empty prompt starts from the end-of-text token. Whatever the model
+    /// held before is forgotten. `clock` returns milliseconds from any fixed moment and never runs backwards.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PromptTooLong`] if the prompt has more tokens than the context has positions,
+    /// [`ErrorKind::BadTokenizer`] if the prompt is empty and there is no end-of-text token.
+    pub fn new(
+        model: &'a mut M,
+        tokenizer: &'a Tokenizer,
+        prompt: &str,
+        settings: Settings,
+        clock: &'a dyn Fn() -> f64,
+        cancel: CancelToken,
+    ) -> Result<Self> {
+        let started_at = clock();
+        let mut prompt_ids = tokenizer.encode(prompt, settings.parse_special)?;
+        let started_from_eos = prompt_ids.is_empty();
+        if started_from_eos {
+            prompt_ids.push(tokenizer.eos().ok_or_else(|| {
+                Error::new(
+                    ErrorKind::BadTokenizer,
+                    "an empty prompt starts from the end-of-text token, and this tokenizer has none; give a prompt",
+                )
+            })?);
+        }
+        let context = model.context_length();
+        if prompt_ids.len() > context {
+            return Err(Error::new(
+                ErrorKind::PromptTooLong,
+                format!(
+                    "the prompt has {} tokens and the context holds {context}; shorten the prompt by at least {}",
+                    prompt_ids.len(),
+                    prompt_ids.len() - context
+                ),
+            ));
+        }
+        let mut sampler = Sampler::new(&settings);
+        for &id in &prompt_ids {
+            sampler.observe(id);
+        }
+        model.truncate(0);
+        Ok(Self {
+            model,
+            tokenizer,
+            clock,
+            cancel,
+            sampler,
+            coin: Coin::new(settings.seed),
+            decoder: IncrementalDecoder::default(),
+            stops: StopStrings::new(settings.stop.clone()),
+            chunks: ChunkSize::default(),
+            settings,
+            prompt: prompt.to_owned(),
+            prompt_ids,
+            started_from_eos,
+            token_ids: Vec::new(),
+            text: String::new(),
+            steps: Vec::new(),
+            stop: None,
+            ended: false,
+            prefilled: None,
+            started_at,
+            prefill_ms: 0.0,
+            prefill_ended_at: None,
+            first_token_at: None,
+            last_token_at: started_at,
+        })
+    }
+
+    /// The settings in effect.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The prompt as the model sees it.
+    pub fn prompt_ids(&self) -> &[u32] {
+        &self.prompt_ids
+    }
+
+    /// Does the next piece of work: a chunk of the prompt, or one token, or the end. `None` once the run is over.
+    ///
+    /// # Errors
+    /// Whatever the model or the sampler reports; the run is then over.
+    pub fn advance(&mut self) -> Result<Option<Progress>> {
+        if self.ended {
+            return Ok(None);
+        }
+        let progress = self.work();
+        self.ended |= progress.is_err();
+        progress.map(Some)
+    }
+
+    /// Turns the run into its record. A run that was not brought to its end counts as cancelled.
+    pub fn into_record(mut self, identity: Identity) -> Record {
+        let mut unseen = String::new();
+        let stop = match self.stop.take() {
+            Some(stop) => stop,
+            None => self.conclude(StopReason::Cancelled, &mut unseen),
+        };
+        self.text.push_str(&unseen);
+        let after_first = self.token_ids.len().saturating_sub(1) as f64;
+        let streaming_ms = self.first_token_at.map_or(0.0, |first| self.last_token_at - first);
+        Record {
+            gpt2_web: env!("CARGO_PKG_VERSION").to_owned(),
+            identity,
+            settings: self.settings,
+            prompt: self.prompt,
+            prompt_ids: self.prompt_ids,
+            started_from_eos: self.started_from_eos,
+            text: self.text,
+            token_ids: self.token_ids,
+            steps: self.steps,
+            positions_processed: self.model.len() as u32,
+            prefill_ms: self.prefill_ms,
+            decode_ms: self.prefill_ended_at.map_or(0.0, |end| (self.last_token_at - end).max(0.0)),
+            time_to_first_token_ms: self.first_token_at.map(|at| at - self.started_at),
+            tokens_per_second: (streaming_ms > 0.0).then(|| after_first * 1000.0 / streaming_ms),
+            stop,
+        }
+    }
+
+    fn work(&mut self) -> Result<Progress> {
+        if let Some(stop) = self.stop.clone() {
+            self.ended = true;
+            return Ok(Progress::End { text: String::new(), stop });
+        }
+        if let Some(reason) = self.interruption() {
+            let mut text = String::new();
+            let stop = self.conclude(reason, &mut text);
+            self.text.push_str(&text);
+            self.stop = Some(stop.clone());
+            self.ended = true;
+            return Ok(Progress::End { text, stop });
+        }
+        if self.model.len() < self.prompt_ids.len() { self.prefill() } else { self.step().map(Progress::Step) }
+    }
+
+    /// Processes the next chunk of the prompt, as many positions as fit into [`CHUNK_MS`].
+    fn prefill(&mut self) -> Result<Progress> {
+        let (from, total) = (self.model.len(), self.prompt_ids.len());
+        let to = total.min(from + self.chunks.next());
+        let before = (self.clock)();
+        let logits = self.model.feed(&self.prompt_ids[from..to])?;
+        if to == total {
+            self.prefilled = Some(logits.to_vec());
+        }
+        let after = (self.clock)();
+        self.chunks.took(to - from, after - before);
+        self.prefill_ms += after - before;
+        self.prefill_ended_at = Some(after);
+        Ok(Progress::Prefill { done: to, total, chunk_ms: after - before })
+    }
+
+    /// Chooses one token and says what follows from it.
+    fn step(&mut self) -> Result<StepRecord> {
+        let before = (self.clock)();
+        let prefilled = self.prefilled.take();
+        let logits = match (&prefilled, self.token_ids.last()) {
+            (Some(logits), _) => logits.as_slice(),
+            (None, Some(&last)) => self.model.feed(&[last])?,
+            (None, None) => {
+                return Err(Error::new(ErrorKind::Engine, "decoding began before the prompt was processed"));
+            }
+        };
+        let forwarded = (self.clock)();
+        // A model may have more ids than its tokenizer, to round its vocabulary up: those are never chosen.
+        let known = logits.len().min(self.tokenizer.len());
+        let choice = self.sampler.sample(&logits[..known], self.coin.flip())?;
+        let sampled = (self.clock)();
+
+        self.sampler.observe(choice.id);
+        self.token_ids.push(choice.id);
+        self.first_token_at.get_or_insert(sampled);
+        self.last_token_at = sampled;
+        let mut record = StepRecord {
+            step: self.steps.len() as u32,
+            token_id: choice.id,
+            bytes: Vec::new(),
+            text: String::new(),
+            logprob: choice.logprob,
+            filtered_logprob: choice.filtered_logprob,
+            alternatives: self.alternatives(),
+            positions_processed: self.model.len() as u32,
+            position: self.model.len() as u32,
+            forward_ms: if prefilled.is_some() { 0.0 } else { forwarded - before },
+            sample_ms: sampled - forwarded,
+        };
+        self.emit(&mut record);
+        self.text.push_str(&record.text);
+        self.steps.push(record.clone());
+        Ok(record)
+    }
+
+    /// The likeliest tokens of the step just sampled.
+    fn alternatives(&self) -> Vec<Alternative> {
+        let alternative = |candidate: Candidate| Alternative {
+            id: candidate.id,
+            text: self.tokenizer.decode(&[candidate.id]),
+            logprob: candidate.logprob,
+            filtered_logprob: candidate.filtered_logprob,
+        };
+        self.sampler.candidates().map(alternative).collect()
+    }
+
+    /// Brings the chosen token's text out and decides whether the run goes on.
+    fn emit(&mut self, record: &mut StepRecord) {
+        if Some(record.token_id) == self.tokenizer.eos() {
+            self.stop = Some(self.conclude(StopReason::Eos, &mut record.text));
+            return;
+        }
+        let bytes = self.tokenizer.bytes(record.token_id).unwrap_or_default();
+        record.bytes.extend_from_slice(bytes);
+        let mut decoded = String::new();
+        self.decoder.push(bytes, &mut decoded);
+        if let Some(index) = self.stops.push(&decoded, &mut record.text) {
+            self.stop = Some(Stop::at(&self.settings.stop[index]));
+            return;
+        }
+        let reason = if self.token_ids.len() >= self.settings.max_tokens as usize {
+            Some(StopReason::MaxTokens)
+        } else if self.model.len() >= self.model.context_length() {
+            Some(StopReason::ContextFull)
+        } else {
+            self.interruption()
+        };
+        if let Some(reason) = reason {
+            self.stop = Some(self.conclude(reason, &mut record.text));
+        }
+    }
+
+    /// Ends the text: an incomplete character becomes one U+FFFD, and what was held back comes out. A stop string that
+    /// was complete, and only held to see whether a longer one would follow, was reached before `reason` and wins.
+    fn conclude(&mut self, reason: StopReason, out: &mut String) -> Stop {
+        let mut tail = String::new();
+        self.decoder.finish(&mut tail);
+        match self.stops.push(&tail, out).or_else(|| self.stops.finish(out)) {
+            Some(index) => Stop::at(&self.settings.stop[index]),
+            None => Stop::because(reason),
+        }
+    }
+
+    /// Whether somebody or the clock wants the end.
+    fn interruption(&self) -> Option<StopReason> {
+        let late = |limit| (self.clock)() - self.started_at >= limit;
+        if self.cancel.is_cancelled() {
+            Some(StopReason::Cancelled)
+        } else if self.settings.timeout_ms.is_some_and(late) {
+            Some(StopReason::Timeout)
+        } else {
+            None
         }
     }
 }
 
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
-pub struct Stop {
-    /// Why.
-    pub reason: StopReason,
-    /// The OpenAI spelling of the reason: `stop`, `length` or `abort`.
-    pub finish_reason: &'static str,
-    /// Which stop string was reached, for [`StopReason::StopString`].
-    pub stop_string: Option<String>,
+/// How many positions to process next, so that a chunk takes about [`CHUNK_MS`] whatever the model and the machine.
+#[derive(Debug, Default)]
+struct ChunkSize {
+    /// Time and size of the last chunk.
+    last: Option<(usize, f64)>,
 }
 
-/// A token that could have been chosen.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
-pub struct Alternative {
-    /// Its id.
-    pub id: u32,
-    /// Its text; parts of characters show as U+FFFD.
-    pub text: String,
-    /// Natural logarithm of its probability in the model's own distribution, before any filter.
-    pub logprob: f64,
-    /// The same in the distribution the token was drawn from; absent where a filter removed it.
-    pub filtered_logprob: Option<f64>,
-}
+impl ChunkSize {
+    /// Most times a chunk may outgrow the one before: a clock with coarse ticks can read 0 for a short one.
+    const GROWTH: usize = 16;
 
-/// What happened in one step.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
-pub struct StepRecord {
-    /// Counts the steps of the run from 0.
-    pub step: u32,
-    /// The token that was chosen.
-    pub token_id: u32,
-    /// Its bytes; none for the end-of-text token.
-    pub bytes: Vec<u8>,
-    /// The text that became safe to show in this step; may be empty, may hold text of earlier tokens.
-    pub text: String,
-    /// Natural logarithm of the token's probability in the model's own distribution, before any filter.
-    pub logprob: f64,
-    /// The same in the distribution it was drawn from, after the filters.
-    pub filtered_logprob: f64,
-    /// The likeliest tokens before any filter, best first.
-    pub alternatives: Vec<Alternative>,
-    /// Positions the model has processed since the run began, the prompt's included.
-    pub positions_processed: u32,
-    /// The position the token takes in the context, counted from 0.
-    pub position: u32,
-    /// Time of the pass that gave the logits for this token; 0 in the first step, whose logits the prefill gave.
-    pub forward_ms: f64,
-    /// Time to choose the token.
-    pub sample_ms: f64,
-}
+    /// The first chunk is one position: nothing is known of the speed yet, and on a large model that is slow enough.
+    fn next(&self) -> usize {
+        let Some((positions, ms)) = self.last else { return 1 };
+        let fitting = positions as f64 * CHUNK_MS / ms.max(f64::MIN_POSITIVE);
+        (fitting.min((positions * Self::GROWTH) as f64) as usize).max(1)
+    }
 
-/// What the tokens and weights of a run were.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
-pub struct Identity {
-    /// What the model is called.
-    pub model: String,
-    /// SHA-256 of the weights file, in hexadecimal.
-    pub model_sha256: String,
-    /// SHA-256 over the tokenizer's tokens and merges, in hexadecimal.
-    pub tokenizer_sha256: String,
-    /// `f32` or `q8_0`.
-    pub precision: String,
-    /// The instruction set the products run on: `simd128` or `scalar`, or the native one.
-    pub kernel: String,
-}
-
-/// What is needed to say what happened in a run and to do it again.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
-pub struct Record {
-    /// Versions: of this crate.
-    pub gpt2_web: String,
-    /// What ran.
-    pub identity: Identity,
-    /// The settings in effect.
-    pub settings: Settings,
-    /// The prompt as it was given.
-    pub prompt: String,
-    /// The prompt as the model saw it; the end-of-text token alone for an empty prompt.
-    pub prompt_ids: Vec<u32>,
-    /// Whether the prompt was empty, so that the run started from the end-of-text token.
-    pub started_from_eos: bool,
-    /// The text that was emitted: all deltas joined.
-    pub text: String,
-    /// Every token that was chosen, the end-of-text token included.
-    pub token_ids: Vec<u32>,
-    /// One record per token.
-    pub steps: Vec<StepRecord>,
-    /// Positions the model processed.
-    pub positions_processed: u32,
-    /// Time of the passes over the prompt.
-    pub prefill_ms: f64,
-    /// Time from the end of the prefill to the end of the run.
-    pub decode_ms: f64,
-    /// Time from the beginning of the run to the first token.
-    pub time_to_first_token_ms: Option<f64>,
-    /// Why it ended.
-    pub stop: Stop,
+    fn took(&mut self, positions: usize, ms: f64) {
+        self.last = Some((positions, ms));
+    }
 }

@@ -7,15 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind};
-use crate::generate::{Record, StepRecord, Stop};
+use crate::record::{Record, StepRecord, Stop};
 use crate::settings::{OptionSpec, RawOptions, Settings};
-
-/// A file's contents as the browser holds them: a `Blob` (a `File` is one). Elsewhere there is none.
-#[cfg(target_arch = "wasm32")]
-pub type FileBlob = wasm_bindgen::JsValue;
-/// A file's contents as the browser holds them: a `Blob` (a `File` is one). Elsewhere there is none.
-#[cfg(not(target_arch = "wasm32"))]
-pub type FileBlob = serde::de::IgnoredAny;
 
 /// One of the files that make up a model.
 #[derive(Debug, Deserialize)]
@@ -24,10 +17,9 @@ pub type FileBlob = serde::de::IgnoredAny;
 pub struct ModelFile {
     /// The file's name: its ending says what it is.
     pub name: String,
-    /// Its contents.
+    /// Its contents: a `Blob` (a `File` is one). It is no plain data, so the worker takes it from the message itself.
     #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "Blob"))]
-    #[cfg_attr(target_arch = "wasm32", serde(with = "serde_wasm_bindgen::preserve"))]
-    pub blob: FileBlob,
+    pub blob: serde::de::IgnoredAny,
 }
 
 /// Page -> worker.

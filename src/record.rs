@@ -1,0 +1,164 @@
+//! What a run leaves behind: why it stopped, what each step did, and the record that says how to do it again.
+
+use serde::Serialize;
+
+use crate::settings::Settings;
+
+/// Why a run ended. When several hold in one step, the earlier in this list wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model chose its end-of-text token.
+    Eos,
+    /// The generated text reached a stop string; the text is cut before it.
+    StopString,
+    /// As many tokens as were asked for.
+    MaxTokens,
+    /// Every position of the context is taken; the last token cannot be processed any more.
+    ContextFull,
+    /// Somebody asked for the end.
+    Cancelled,
+    /// The time given was used up.
+    Timeout,
+}
+
+impl StopReason {
+    /// The OpenAI spelling: `stop`, `length` or `abort`.
+    pub fn finish_reason(self) -> &'static str {
+        match self {
+            Self::Eos | Self::StopString => "stop",
+            Self::MaxTokens | Self::ContextFull => "length",
+            Self::Cancelled | Self::Timeout => "abort",
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct Stop {
+    /// Why.
+    pub reason: StopReason,
+    /// The OpenAI spelling of the reason: `stop`, `length` or `abort`.
+    pub finish_reason: &'static str,
+    /// Which stop string was reached, for [`StopReason::StopString`].
+    pub stop_string: Option<String>,
+}
+
+impl Stop {
+    /// The end for `reason`.
+    pub fn because(reason: StopReason) -> Self {
+        Self { reason, finish_reason: reason.finish_reason(), stop_string: None }
+    }
+
+    /// The end at the stop string `text`.
+    pub fn at(text: &str) -> Self {
+        Self { stop_string: Some(text.to_owned()), ..Self::because(StopReason::StopString) }
+    }
+}
+
+/// A token that could have been chosen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct Alternative {
+    /// Its id.
+    pub id: u32,
+    /// Its text; parts of characters show as U+FFFD.
+    pub text: String,
+    /// Natural logarithm of its probability in the model's own distribution, before any filter.
+    pub logprob: f64,
+    /// The same in the distribution the token was drawn from; absent where a filter removed it.
+    pub filtered_logprob: Option<f64>,
+}
+
+/// What happened in one step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct StepRecord {
+    /// Counts the steps of the run from 0.
+    pub step: u32,
+    /// The token that was chosen.
+    pub token_id: u32,
+    /// Its bytes; none for the end-of-text token.
+    pub bytes: Vec<u8>,
+    /// The text that became safe to show in this step; may be empty, may hold text of earlier tokens.
+    pub text: String,
+    /// Natural logarithm of the token's probability in the model's own distribution, before any filter.
+    pub logprob: f64,
+    /// The same in the distribution it was drawn from, after the filters.
+    pub filtered_logprob: f64,
+    /// The likeliest tokens before any filter, best first.
+    pub alternatives: Vec<Alternative>,
+    /// Positions the model has processed since the run began, the prompt's included.
+    pub positions_processed: u32,
+    /// The position the token takes in the context, counted from 0.
+    pub position: u32,
+    /// Time of the pass that gave the logits for this token; 0 in the first step, whose logits the prefill gave.
+    pub forward_ms: f64,
+    /// Time to choose the token.
+    pub sample_ms: f64,
+}
+
+/// What the tokens and weights of a run were.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct Identity {
+    /// What the model is called.
+    pub model: String,
+    /// SHA-256 of the weights file, in hexadecimal.
+    pub model_sha256: String,
+    /// SHA-256 over the tokenizer's tokens and merges, in hexadecimal.
+    pub tokenizer_sha256: String,
+    /// `f32` or `q8_0`.
+    pub precision: String,
+    /// The instruction set the products ran on: `simd128`, `scalar`, or `native` outside a browser.
+    pub kernel: String,
+}
+
+impl Identity {
+    /// The instruction set this build's products run on.
+    pub const KERNEL: &str = if cfg!(target_feature = "simd128") {
+        "simd128"
+    } else if cfg!(target_arch = "wasm32") {
+        "scalar"
+    } else {
+        "native"
+    };
+}
+
+/// What is needed to say what happened in a run and to do it again.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct Record {
+    /// Versions: of this crate.
+    pub gpt2_web: String,
+    /// What ran.
+    pub identity: Identity,
+    /// The settings in effect.
+    pub settings: Settings,
+    /// The prompt as it was given.
+    pub prompt: String,
+    /// The prompt as the model saw it; the end-of-text token alone for an empty prompt.
+    pub prompt_ids: Vec<u32>,
+    /// Whether the prompt was empty, so that the run started from the end-of-text token.
+    pub started_from_eos: bool,
+    /// The text that was emitted: all deltas joined.
+    pub text: String,
+    /// Every token that was chosen, the end-of-text token included.
+    pub token_ids: Vec<u32>,
+    /// One record per token.
+    pub steps: Vec<StepRecord>,
+    /// Positions the model processed.
+    pub positions_processed: u32,
+    /// Time of the passes over the prompt.
+    pub prefill_ms: f64,
+    /// Time from the end of the prefill to the end of the run.
+    pub decode_ms: f64,
+    /// Time from the beginning of the run to the first token.
+    pub time_to_first_token_ms: Option<f64>,
+    /// Tokens after the first, divided by the time from the first to the last.
+    pub tokens_per_second: Option<f64>,
+    /// Why it ended.
+    pub stop: Stop,
+}
