@@ -1,4 +1,5 @@
 //! GPT-2 in the browser.
+pub mod engine;
 pub mod error;
 pub mod generate;
 pub mod gpt2;

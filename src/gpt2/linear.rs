@@ -3,10 +3,13 @@
 //! Every product here is a set of independent dot products with one order of summation, so a row of the result does
 //! not depend on how many rows were computed with it: prefill in chunks of any size gives the same bits.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{CpuStorage, CustomOp1, Device, Layout, Module, Result, Shape, Tensor, bail};
+
+use crate::error;
 
 /// How the numbers of a weight matrix are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,6 +27,18 @@ impl Precision {
             Self::F32 => "f32",
             Self::Q8_0 => "q8_0",
         }
+    }
+}
+
+impl FromStr for Precision {
+    type Err = error::Error;
+
+    /// The precision of that [`name`](Self::name).
+    fn from_str(name: &str) -> error::Result<Self> {
+        [Self::F32, Self::Q8_0].into_iter().find(|precision| precision.name() == name).ok_or_else(|| {
+            let sentence = format!("there is no precision `{name}`; give `f32` or `q8_0`");
+            error::Error::new(error::ErrorKind::InvalidRequest, sentence)
+        })
     }
 }
 

@@ -26,7 +26,7 @@ const FOREIGN: &[(&[u8], &str)] = &[
 /// `DamagedModel` if it is empty, `NotAModel` if it is something else; the sentence says what.
 pub(super) fn format(name: &str, bytes: &[u8]) -> Result<Format> {
     refuse_foreign(name, bytes)?;
-    if bytes.starts_with(b"GGUF") {
+    if is_gguf(bytes) {
         return Ok(Format::Gguf);
     }
     // A safetensors file is the length of a JSON object, then the object.
@@ -38,6 +38,11 @@ pub(super) fn format(name: &str, bytes: &[u8]) -> Result<Format> {
         )),
         _ => Err(not_a_model(name, "of no known kind")),
     }
+}
+
+/// Whether this is a GGUF file.
+pub(super) fn is_gguf(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"GGUF")
 }
 
 /// Refuses what is plainly another kind of file.

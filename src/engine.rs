@@ -1,0 +1,140 @@
+//! The files a user gives -> everything a generation needs.
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpt2::checkpoint::{self, ModelFile};
+use crate::gpt2::{Gpt2, Precision};
+use crate::model::LanguageModel;
+use crate::record::Identity;
+use crate::text::Tokenizer;
+
+/// A model, its tokenizer, and what a record says of both.
+#[derive(Debug)]
+pub struct Engine {
+    /// The model.
+    pub model: Gpt2,
+    /// The tokenizer that belongs to it.
+    pub tokenizer: Tokenizer,
+    /// What both are.
+    pub identity: Identity,
+    /// Number of weights; those of a tied head count once.
+    pub parameters: usize,
+}
+
+impl Engine {
+    /// Loads the model that `files` hold, and calls it `name` in records.
+    ///
+    /// The tokenizer is the one inside a GGUF file (which may stand beside safetensors weights just for that), or
+    /// `vocab.json` and `merges.txt`.
+    ///
+    /// # Errors
+    /// As [`checkpoint::load`]; [`ErrorKind::BadTokenizer`] if there is no tokenizer, or one with more tokens than the
+    /// model has ids.
+    pub fn load(
+        name: &str,
+        files: &[ModelFile<'_>],
+        precision: Option<Precision>,
+        progress: &mut checkpoint::Progress<'_>,
+    ) -> Result<Self> {
+        let loaded = checkpoint::load(files, precision, progress)?;
+        let tokenizer = match loaded.tokenizer {
+            Some(inside) => Tokenizer::from_tokens_merges(inside.tokens, &inside.merges)?,
+            None => from_files(files)?,
+        };
+        let vocab_size = loaded.model.vocab_size();
+        if tokenizer.len() > vocab_size {
+            let known = tokenizer.len();
+            return Err(Error::new(
+                ErrorKind::BadTokenizer,
+                format!(
+                    "the tokenizer has {known} tokens but the model only {vocab_size}; give the tokenizer of this model"
+                ),
+            ));
+        }
+        let identity = Identity {
+            model: name.to_owned(),
+            model_sha256: sha256(checkpoint::weights(files)?.bytes),
+            tokenizer_sha256: tokenizer.sha256().to_owned(),
+            precision: loaded.precision.name().to_owned(),
+            kernel: Identity::KERNEL.to_owned(),
+        };
+        Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters })
+    }
+}
+
+fn from_files(files: &[ModelFile<'_>]) -> Result<Tokenizer> {
+    let named = |name| {
+        files.iter().find(|file| file.base_name() == name).map(|file| file.bytes).ok_or_else(|| {
+            Error::new(
+                ErrorKind::BadTokenizer,
+                format!("there is no {name}; give the model's vocab.json and merges.txt with its weights"),
+            )
+        })
+    };
+    Tokenizer::from_vocab_merges(named("vocab.json")?, named("merges.txt")?)
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixture(path: &str) -> Vec<u8> {
+        std::fs::read(format!("tests/fixtures/{path}")).unwrap()
+    }
+
+    fn load(files: &[(&str, &str)]) -> Result<Engine> {
+        let files: Vec<_> = files.iter().map(|(name, path)| (*name, fixture(path))).collect();
+        let files: Vec<_> = files.iter().map(|(name, bytes)| ModelFile { name, bytes }).collect();
+        Engine::load("tiny", &files, None, &mut |_, _| {})
+    }
+
+    const WEIGHTS: (&str, &str) = ("model.safetensors", "checkpoints/plain-f32/model.safetensors");
+    const CONFIG: (&str, &str) = ("config.json", "checkpoints/plain-f32/config.json");
+    const VOCAB: (&str, &str) = ("vocab.json", "tiny-tokenizer/vocab.json");
+    const MERGES: (&str, &str) = ("merges.txt", "tiny-tokenizer/merges.txt");
+    const GGUF: (&str, &str) = ("tiny.gguf", "gguf/f32.gguf");
+
+    #[test]
+    fn a_tokenizer_comes_from_either_kind_of_file_and_is_the_same() {
+        let files = load(&[WEIGHTS, CONFIG, VOCAB, MERGES]).unwrap();
+        let donated = load(&[GGUF, WEIGHTS, CONFIG]).unwrap();
+        let inside = load(&[GGUF]).unwrap();
+        assert_eq!(files.identity.tokenizer_sha256, inside.identity.tokenizer_sha256);
+        assert_eq!(files.identity, donated.identity);
+        assert_ne!(files.identity.model_sha256, inside.identity.model_sha256);
+    }
+
+    #[test]
+    fn the_identity_is_the_weights_files_own() {
+        let engine = load(&[CONFIG, WEIGHTS, VOCAB, MERGES]).unwrap();
+        assert_eq!(engine.identity.model_sha256, sha256(&fixture(WEIGHTS.1)));
+        assert_eq!((engine.identity.model.as_str(), engine.identity.precision.as_str()), ("tiny", "f32"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (files, missing) in [
+            (&[WEIGHTS, CONFIG][..], "vocab.json"),
+            (&[WEIGHTS, CONFIG, VOCAB], "merges.txt"),
+            (&[WEIGHTS, VOCAB, MERGES], "config.json"),
+            (&[VOCAB, MERGES, CONFIG], "weights"),
+        ] {
+            let error = load(files).unwrap_err();
+            assert!(error.message.contains(missing), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_larger_tokenizer_than_the_model_is_refused_with_both_sizes() {
+        let vocab = ("vocab.json", "gpt2-tokenizer/vocab.json");
+        let merges = ("merges.txt", "gpt2-tokenizer/merges.txt");
+        let error = load(&[WEIGHTS, CONFIG, vocab, merges]).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::BadTokenizer);
+        assert!(error.message.contains("50257") && error.message.contains("300"), "{error}");
+    }
+}
