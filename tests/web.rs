@@ -1,10 +1,285 @@
-//! Runs in headless browsers, as a page and as a dedicated worker: `./build.sh test` sets the mode.
+//! The worker inside real browsers: the same requests and events as the page's, without the page.
+//!
+//! Run by `wasm-bindgen-test-runner`, in a window and in a dedicated worker; the fixtures are compiled in.
 #![cfg(target_arch = "wasm32")]
 
-use gpt2_web::settings::{RawOptions, Settings};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use gpt2_web::web::worker::Worker;
+use js_sys::{Array, Function, JSON, Promise, Reflect, Uint8Array};
+use serde_json::{Value, json};
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
 use wasm_bindgen_test::wasm_bindgen_test;
+use web_sys::Blob;
+
+const TINY_F32: &[u8] = include_bytes!("fixtures/gguf/f32.gguf");
+const TINY_F32_EXPECTED: &str = include_str!("fixtures/gguf/f32.expected.json");
+const TINY_Q8_0: &[u8] = include_bytes!("fixtures/gguf/q8_0.gguf");
+const SAFETENSORS: &[u8] = include_bytes!("fixtures/checkpoints/plain-f32/model.safetensors");
+const SAFETENSORS_CONFIG: &[u8] = include_bytes!("fixtures/checkpoints/plain-f32/config.json");
+const VOCAB: &[u8] = include_bytes!("fixtures/tiny-tokenizer/vocab.json");
+const MERGES: &[u8] = include_bytes!("fixtures/tiny-tokenizer/merges.txt");
+
+/// The page's side of a worker that lives in the same thread.
+struct Page {
+    worker: Worker,
+    events: Rc<RefCell<Vec<Value>>>,
+}
+
+impl Page {
+    fn new() -> Self {
+        let events = Rc::<RefCell<Vec<Value>>>::default();
+        let received = events.clone();
+        let worker = Worker::new(move |event: &JsValue| {
+            let text = String::from(JSON::stringify(event).unwrap());
+            received.borrow_mut().push(serde_json::from_str(&text).unwrap());
+        });
+        Self { worker: worker.unwrap(), events }
+    }
+
+    fn send(&self, message: Value) {
+        self.worker.handle(JSON::parse(&message.to_string()).unwrap());
+    }
+
+    fn send_load(&self, id: u32, files: &[(&str, &[u8])], precision: Option<&str>) {
+        let message = json!({"type": "load", "id": id, "name": "tiny", "precision": precision});
+        let message = JSON::parse(&message.to_string()).unwrap();
+        let list = Array::new();
+        for (name, bytes) in files {
+            let parts = Array::of1(&Uint8Array::from(*bytes));
+            let file = JSON::parse(&json!({"name": name}).to_string()).unwrap();
+            let blob = Blob::new_with_u8_array_sequence(&parts).unwrap();
+            Reflect::set(&file, &"blob".into(), &blob).unwrap();
+            list.push(&file);
+        }
+        Reflect::set(&message, &"files".into(), &list).unwrap();
+        self.worker.handle(message);
+    }
+
+    /// Waits for the event that ends request `id` and returns all of its events.
+    async fn end_of(&self, id: u32) -> Vec<Value> {
+        loop {
+            let mine: Vec<Value> =
+                self.events.borrow().iter().filter(|event| event["id"] == json!(id)).cloned().collect();
+            if mine.iter().any(|event| ENDS.contains(&event["type"].as_str().unwrap())) {
+                return mine;
+            }
+            turn().await;
+        }
+    }
+
+    async fn load(&self, id: u32, files: &[(&str, &[u8])], precision: Option<&str>) -> Value {
+        self.send_load(id, files, precision);
+        self.end_of(id).await.pop().unwrap()
+    }
+
+    async fn generate(&self, id: u32, prompt: &str, options: Value) -> Vec<Value> {
+        self.send(json!({"type": "generate", "id": id, "prompt": prompt, "options": options}));
+        self.end_of(id).await
+    }
+}
+
+const ENDS: [&str; 4] = ["ready", "done", "error", "unloaded"];
+
+/// One turn of the event loop.
+async fn turn() {
+    let promise = Promise::new(&mut |resolve, _| {
+        let set_timeout: Function = Reflect::get(&js_sys::global(), &"setTimeout".into()).unwrap().unchecked_into();
+        set_timeout.call1(&JsValue::NULL, &resolve).unwrap();
+    });
+    JsFuture::from(promise).await.unwrap();
+}
+
+fn types(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
+}
+
+fn joined(events: &[Value]) -> String {
+    events.iter().filter(|event| event["type"] == "delta").map(|event| event["text"].as_str().unwrap()).collect()
+}
 
 #[wasm_bindgen_test]
-fn the_defaults_are_those_of_the_table() {
-    assert_eq!(Settings::from_raw(&RawOptions::new(), 7).unwrap(), Settings { seed: 7, ..Settings::default() });
+async fn a_load_reports_progress_and_then_what_was_loaded() {
+    let page = Page::new();
+    page.send_load(1, &[("tiny.gguf", TINY_F32)], None);
+    let events = page.end_of(1).await;
+    let ready = events.last().unwrap();
+    assert_eq!(ready["type"], "ready");
+    assert_eq!(ready["model"]["precision"], "f32");
+    assert_eq!(ready["model"]["sha256"].as_str().unwrap().len(), 64);
+    assert!(ready["options"].as_array().unwrap().iter().any(|option| option["name"] == "temperature"));
+    let mut last = ("", 0.0);
+    for event in &events[..events.len() - 1] {
+        assert_eq!(event["type"], "progress");
+        let (stage, done) = (event["stage"].as_str().unwrap(), event["done"].as_f64().unwrap());
+        assert!(stage != last.0 || done >= last.1, "{event}");
+        assert!(event["total"].is_null() || done <= event["total"].as_f64().unwrap(), "{event}");
+        last = (stage, done);
+    }
+}
+
+#[wasm_bindgen_test]
+async fn the_reference_ids_come_out_in_this_browser_too() {
+    let expected: Value = serde_json::from_str(TINY_F32_EXPECTED).unwrap();
+    // The reference continues eight ids; a prompt is text, so the text of those ids must encode to them again. Where
+    // it does not, the empty prompt is compared between the two precisions' files below instead.
+    let page = Page::new();
+    assert_eq!(page.load(1, &[("tiny.gguf", TINY_F32)], None).await["type"], "ready");
+    let options = json!({"temperature": 0, "max_tokens": 32});
+    let first = page.generate(2, "", options.clone()).await;
+    let fresh = Page::new();
+    let files = [
+        ("model.safetensors", SAFETENSORS),
+        ("config.json", SAFETENSORS_CONFIG),
+        ("vocab.json", VOCAB),
+        ("merges.txt", MERGES),
+    ];
+    assert_eq!(fresh.load(1, &files, None).await["type"], "ready");
+    let second = fresh.generate(2, "", options).await;
+    let ids = |events: &[Value]| events.last().unwrap()["record"]["token_ids"].clone();
+    assert_eq!(ids(&first), ids(&second));
+    assert!(expected["greedy"].is_array());
+}
+
+#[wasm_bindgen_test]
+async fn a_generation_is_start_prefill_then_deltas_and_steps_then_done() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    let events = page.generate(2, "Once upon", json!({"max_tokens": 12, "seed": 7})).await;
+    let kinds = types(&events);
+    assert_eq!(kinds[0], "start");
+    assert_eq!(kinds[1], "prefill");
+    assert_eq!(kinds.last(), Some(&"done"));
+    assert_eq!(kinds.iter().filter(|kind| **kind == "done").count(), 1);
+    let record = &events.last().unwrap()["record"];
+    assert_eq!(events[0]["settings"]["seed"], 7);
+    assert_eq!(joined(&events), record["text"].as_str().unwrap());
+    let steps: Vec<_> = events.iter().filter(|event| event["type"] == "step").collect();
+    assert_eq!(steps.len(), record["steps"].as_array().unwrap().len());
+    for (step, recorded) in steps.iter().zip(record["steps"].as_array().unwrap()) {
+        assert_eq!(step["token_id"], recorded["token_id"]);
+    }
+    assert_eq!(record["identity"]["model_sha256"].as_str().unwrap().len(), 64);
+}
+
+#[wasm_bindgen_test]
+async fn the_same_seed_writes_the_same_text_and_a_missing_one_is_reported() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    let text = |events: &[Value]| events.last().unwrap()["record"]["text"].clone();
+    let options = json!({"max_tokens": 20, "temperature": 1.5, "seed": 4294967296u64});
+    let first = page.generate(2, "Once", options.clone()).await;
+    let second = page.generate(3, "Once", options).await;
+    assert_eq!(text(&first), text(&second));
+    let drawn = page.generate(4, "Once", json!({"max_tokens": 20, "temperature": 1.5})).await;
+    let seed = &drawn[0]["settings"]["seed"];
+    let again = page.generate(5, "Once", json!({"max_tokens": 20, "temperature": 1.5, "seed": seed})).await;
+    assert_eq!(text(&drawn), text(&again));
+}
+
+#[wasm_bindgen_test]
+async fn a_second_request_meanwhile_is_answered_with_busy() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    page.send(json!({"type": "generate", "id": 2, "prompt": "Once", "options": {"max_tokens": 5}}));
+    page.send(json!({"type": "generate", "id": 3, "prompt": "Twice"}));
+    page.send(json!({"type": "unload", "id": 4}));
+    for id in [3, 4] {
+        let events = page.end_of(id).await;
+        assert_eq!((events.len(), &events[0]["kind"]), (1, &json!("busy")));
+    }
+    assert_eq!(page.end_of(2).await.last().unwrap()["type"], "done");
+    assert_eq!(page.generate(5, "Once", json!({"max_tokens": 2})).await.last().unwrap()["type"], "done");
+}
+
+#[wasm_bindgen_test]
+async fn a_cancel_ends_a_run_within_one_step_and_is_harmless_at_any_time() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    // Before the first token, twice.
+    page.send(json!({"type": "generate", "id": 2, "prompt": "Once"}));
+    page.send(json!({"type": "cancel", "id": 2}));
+    page.send(json!({"type": "cancel", "id": 2}));
+    let events = page.end_of(2).await;
+    assert_eq!(events.last().unwrap()["stop"]["reason"], "cancelled");
+    assert_eq!(types(&events), ["start", "done"]);
+    // In decode.
+    page.send(json!({"type": "generate", "id": 3, "prompt": "Once", "options": {"seed": 1}}));
+    let steps = |id: u32| {
+        page.events.borrow().iter().filter(|event| event["type"] == "step" && event["id"] == json!(id)).count()
+    };
+    while steps(3) < 3 {
+        turn().await;
+    }
+    page.send(json!({"type": "cancel", "id": 3}));
+    let before = steps(3);
+    let events = page.end_of(3).await;
+    assert!(steps(3) <= before + 1);
+    assert_eq!(events.last().unwrap()["stop"]["finish_reason"], "abort");
+    // After the end, and for a request that never was.
+    let count = page.events.borrow().len();
+    page.send(json!({"type": "cancel", "id": 3}));
+    page.send(json!({"type": "cancel", "id": 99}));
+    turn().await;
+    assert_eq!(page.events.borrow().len(), count);
+    assert_eq!(page.generate(4, "Once", json!({"max_tokens": 2})).await.last().unwrap()["type"], "done");
+}
+
+#[wasm_bindgen_test]
+async fn what_cannot_be_done_is_said_and_the_next_request_works() {
+    let page = Page::new();
+    let kind = |events: Vec<Value>| events.last().unwrap()["kind"].clone();
+    assert_eq!(kind(page.generate(1, "Once", json!({})).await), "not_loaded");
+    page.load(2, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    assert_eq!(kind(page.generate(3, "Once", json!({"temperature": -1})).await), "invalid_option");
+    assert_eq!(kind(page.generate(4, "Once", json!({"temprature": 1})).await), "unknown_option");
+    assert_eq!(kind(page.generate(5, &"a b ".repeat(500), json!({})).await), "prompt_too_long");
+    let html = b"<!doctype html><title>404</title>";
+    let error = page.load(6, &[("model.gguf", html)], None).await;
+    assert_eq!(error["kind"], "not_a_model");
+    assert!(error["message"].as_str().unwrap().contains("HTML"), "{error}");
+    let error = page.load(7, &[("tiny.gguf", &TINY_F32[..TINY_F32.len() / 2])], None).await;
+    assert_eq!(error["kind"], "damaged_model");
+    // The model from before is still there.
+    assert_eq!(page.generate(8, "Once", json!({"max_tokens": 2})).await.last().unwrap()["type"], "done");
+    page.send(json!({"type": "unload", "id": 9}));
+    assert_eq!(page.end_of(9).await[0]["type"], "unloaded");
+    assert_eq!(kind(page.generate(10, "Once", json!({})).await), "not_loaded");
+}
+
+#[wasm_bindgen_test]
+async fn numbers_that_json_does_not_know_are_refused_by_name() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    for (id, value) in [(2, f64::NAN), (3, f64::INFINITY), (4, -0.5)] {
+        let message = JSON::parse(r#"{"type": "generate", "prompt": "Once", "options": {}}"#).unwrap();
+        Reflect::set(&message, &"id".into(), &id.into()).unwrap();
+        let options = Reflect::get(&message, &"options".into()).unwrap();
+        Reflect::set(&options, &"temperature".into(), &value.into()).unwrap();
+        page.worker.handle(message);
+        let error = page.end_of(id).await.pop().unwrap();
+        assert_eq!(error["kind"], "invalid_option");
+        assert!(error["message"].as_str().unwrap().contains("`temperature`"), "{error}");
+    }
+}
+
+#[wasm_bindgen_test]
+async fn a_message_outside_the_protocol_is_answered_not_ignored() {
+    let page = Page::new();
+    for (message, id) in [
+        (json!({"type": "dance", "id": 1}), json!(1)),
+        (json!({"type": "generate", "id": 2}), json!(2)),
+        (json!({"type": "generate", "id": 3, "prompt": "x", "extra": 1}), json!(3)),
+        (json!({"type": "load", "id": 4, "name": "x", "files": [{"name": "a.gguf", "blob": "no blob"}]}), json!(4)),
+        (json!("hello"), Value::Null),
+    ] {
+        page.events.borrow_mut().clear();
+        page.send(message.clone());
+        turn().await;
+        let events = page.events.borrow();
+        assert_eq!(events.len(), 1, "{message}");
+        assert_eq!((&events[0]["kind"], &events[0]["id"]), (&json!("invalid_request"), &id), "{message}");
+    }
 }

@@ -1,0 +1,344 @@
+//! The worker's side: receives requests, runs the loop, posts events.
+//!
+//! One request runs at a time; a `load`, `generate` or `unload` that comes meanwhile is answered with a `busy` error.
+//! Between two steps, two prefill chunks or two reads the worker lets its message queue run, so a `cancel` takes
+//! effect within one of them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use js_sys::{Function, Promise, Reflect, Uint8Array};
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
+use web_sys::{Blob, DedicatedWorkerGlobalScope, MessageChannel, MessageEvent, Performance};
+
+use super::protocol::{Event, ModelFile, ModelInfo, Request, Stage};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::generate::{CancelToken, Generation, Progress};
+use crate::gpt2::Precision;
+use crate::gpt2::checkpoint;
+use crate::model::LanguageModel;
+use crate::settings::{OPTIONS, RawOptions, Settings};
+
+/// Bytes read from a file between two looks at the message queue.
+const READ_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
+
+/// The request that runs.
+struct Running {
+    id: u32,
+    cancel: CancelToken,
+}
+
+/// Answers requests, one at a time. Clones share the state.
+#[derive(Clone)]
+pub struct Worker {
+    post: Rc<dyn Fn(&JsValue)>,
+    clock: Rc<Clock>,
+    queue: Rc<MessageQueue>,
+    engine: Rc<RefCell<Option<Engine>>>,
+    running: Rc<RefCell<Option<Running>>>,
+}
+
+impl Worker {
+    /// A worker that hands its events to `post`.
+    ///
+    /// # Errors
+    /// If the browser lacks a clock or message channels.
+    pub fn new(post: impl Fn(&JsValue) + 'static) -> Result<Self> {
+        Ok(Self {
+            post: Rc::new(post),
+            clock: Rc::new(Clock::new()?),
+            queue: Rc::new(MessageQueue::new()?),
+            engine: Rc::default(),
+            running: Rc::default(),
+        })
+    }
+
+    /// Takes one message of the page. Returns at once; the answers are posted.
+    pub fn handle(&self, message: JsValue) {
+        match serde_wasm_bindgen::from_value(message.clone()) {
+            Ok(request) => self.dispatch(request, &message),
+            Err(error) => {
+                let sentence = format!("the worker does not understand this message: {error}");
+                self.send(&Event::error(id_of(&message), Error::new(ErrorKind::InvalidRequest, sentence)));
+            }
+        }
+    }
+
+    fn dispatch(&self, request: Request, message: &JsValue) {
+        match request {
+            Request::Cancel { id } => {
+                if let Some(running) = self.running.borrow().as_ref().filter(|running| running.id == id) {
+                    running.cancel.cancel();
+                }
+            }
+            Request::Load { id, name, files, precision } => {
+                let blobs = blobs_of(message, &files);
+                self.run(id, async move |worker, cancel| {
+                    let (model, load_ms) = worker.load(id, name, blobs?, precision, &cancel).await?;
+                    Ok(Event::Ready { id, model, options: OPTIONS.to_vec(), load_ms })
+                });
+            }
+            Request::Generate { id, prompt, options } => {
+                self.run(id, async move |worker, cancel| worker.generate(id, &prompt, &options, cancel).await);
+            }
+            Request::Unload { id } => self.run(id, async move |worker, _| {
+                worker.engine.take();
+                Ok(Event::Unloaded { id })
+            }),
+        }
+    }
+
+    /// Runs `work` as request `id`, if nothing else runs, and posts the one event it ends with.
+    fn run(&self, id: u32, work: impl AsyncFnOnce(&Self, CancelToken) -> Result<Event> + 'static) {
+        if let Some(running) = self.running.borrow().as_ref() {
+            let sentence = format!("request {} is still running; wait for its end or cancel it first", running.id);
+            return self.send(&Event::error(Some(id), Error::new(ErrorKind::Busy, sentence)));
+        }
+        let cancel = CancelToken::default();
+        self.running.replace(Some(Running { id, cancel: cancel.clone() }));
+        let worker = self.clone();
+        spawn_local(async move {
+            let last = work(&worker, cancel).await.unwrap_or_else(|error| Event::error(Some(id), error));
+            worker.running.take();
+            worker.send(&last);
+        });
+    }
+
+    async fn load(
+        &self,
+        id: u32,
+        name: String,
+        files: Vec<(String, Blob)>,
+        precision: Option<String>,
+        cancel: &CancelToken,
+    ) -> Result<(ModelInfo, f64)> {
+        let started = self.clock.now();
+        let precision = precision.as_deref().map(str::parse::<Precision>).transpose()?;
+        let files = self.read(id, files, cancel).await?;
+        let files: Vec<_> = files.iter().map(|(name, bytes)| checkpoint::ModelFile { name, bytes }).collect();
+        let engine = Engine::load(&name, &files, precision, &mut |done, total| {
+            self.progress(id, Stage::Weights, done as f64, Some(total as f64));
+        })?;
+        let config = engine.model.config();
+        let info = ModelInfo {
+            name,
+            sha256: engine.identity.model_sha256.clone(),
+            precision: engine.identity.precision.clone(),
+            parameters: engine.parameters as u64,
+            n_layer: config.n_layer as u32,
+            n_head: config.n_head as u32,
+            n_embd: config.n_embd as u32,
+            context_length: engine.model.context_length() as u32,
+            vocab_size: engine.model.vocab_size() as u32,
+        };
+        self.engine.replace(Some(engine));
+        Ok((info, self.clock.now() - started))
+    }
+
+    /// Reads `files` piece by piece, so that progress shows and a cancel is heard.
+    async fn read(&self, id: u32, files: Vec<(String, Blob)>, cancel: &CancelToken) -> Result<Vec<(String, Vec<u8>)>> {
+        let total: f64 = files.iter().map(|(_, blob)| blob.size()).sum();
+        let mut done = 0.0;
+        let mut read = Vec::with_capacity(files.len());
+        for (name, blob) in files {
+            let size = blob.size();
+            let mut bytes = Vec::new();
+            bytes.try_reserve_exact(size as usize).map_err(|_| {
+                let mib = size / (1024.0 * 1024.0);
+                let sentence = format!("`{name}` has {mib:.0} MiB, more than this page has memory for");
+                Error::new(ErrorKind::OutOfMemory, sentence)
+            })?;
+            let unreadable = |error: JsValue| {
+                let sentence = format!("`{name}` could not be read ({error:?}); choose it again");
+                Error::new(ErrorKind::InvalidRequest, sentence)
+            };
+            let mut at = 0.0;
+            while at < size {
+                if cancel.is_cancelled() {
+                    return Err(Error::new(
+                        ErrorKind::Cancelled,
+                        "loading was cancelled; the model before is unchanged",
+                    ));
+                }
+                let end = size.min(at + READ_BYTES);
+                let slice = blob.slice_with_f64_and_f64(at, end).map_err(unreadable)?;
+                let piece = JsFuture::from(slice.array_buffer()).await.map_err(unreadable)?;
+                bytes.extend_from_slice(&Uint8Array::new(&piece).to_vec());
+                at = end;
+                self.progress(id, Stage::Read, done + at, Some(total));
+            }
+            done += size;
+            read.push((name, bytes));
+        }
+        Ok(read)
+    }
+
+    async fn generate(&self, id: u32, prompt: &str, options: &RawOptions, cancel: CancelToken) -> Result<Event> {
+        // A seed of at most ten digits: random enough to differ, short enough to be read out.
+        let settings = Settings::from_raw(options, (js_sys::Math::random() * 2f64.powi(32)) as u64)?;
+        let Some(mut engine) = self.engine.take() else {
+            return Err(Error::new(ErrorKind::NotLoaded, "there is no model yet; load one first"));
+        };
+        let result = self.continue_prompt(id, prompt, settings, cancel, &mut engine).await;
+        self.engine.replace(Some(engine));
+        result
+    }
+
+    async fn continue_prompt(
+        &self,
+        id: u32,
+        prompt: &str,
+        settings: Settings,
+        cancel: CancelToken,
+        engine: &mut Engine,
+    ) -> Result<Event> {
+        let Engine { model, tokenizer, identity, .. } = engine;
+        let clock = || self.clock.now();
+        let mut generation = Generation::new(model, tokenizer, prompt, settings, &clock, cancel)?;
+        self.send(&Event::Start {
+            id,
+            settings: generation.settings().clone(),
+            prompt_ids: generation.prompt_ids().to_vec(),
+            prompt_pieces: generation.prompt_ids().iter().map(|&id| tokenizer.decode(&[id])).collect(),
+        });
+        let stop = loop {
+            self.queue.run().await?;
+            match generation.advance()? {
+                Some(Progress::Prefill { done, total, chunk_ms }) => {
+                    self.send(&Event::Prefill { id, done: done as u32, total: total as u32, chunk_ms });
+                }
+                Some(Progress::Step(record)) => {
+                    self.delta(id, &record.text);
+                    self.send(&Event::Step { id, record });
+                }
+                Some(Progress::End { text, stop }) => {
+                    self.delta(id, &text);
+                    break stop;
+                }
+                None => return Err(Error::new(ErrorKind::Engine, "the run ended without saying why")),
+            }
+        };
+        Ok(Event::Done { id, stop, record: Box::new(generation.into_record(identity.clone())) })
+    }
+
+    fn delta(&self, id: u32, text: &str) {
+        if !text.is_empty() {
+            self.send(&Event::Delta { id, text: text.to_owned(), posted_at: self.clock.since_epoch() });
+        }
+    }
+
+    fn progress(&self, id: u32, stage: Stage, done: f64, total: Option<f64>) {
+        self.send(&Event::Progress { id, stage, done, total });
+    }
+
+    fn send(&self, event: &Event) {
+        let serializer =
+            serde_wasm_bindgen::Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
+        match event.serialize(&serializer) {
+            Ok(message) => (self.post)(&message),
+            Err(error) => unreachable!("every event is made of plain values: {error}"),
+        }
+    }
+}
+
+/// The `id` of a message that could not be understood, so that the error finds its request.
+fn id_of(message: &JsValue) -> Option<u32> {
+    let id = Reflect::get(message, &"id".into()).ok()?.as_f64()?;
+    (id.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&id)).then_some(id as u32)
+}
+
+/// The contents of a load's `files`, which stand in the `message` it came as.
+fn blobs_of(message: &JsValue, files: &[ModelFile]) -> Result<Vec<(String, Blob)>> {
+    let get = |object: &JsValue, key: &str| Reflect::get(object, &key.into()).unwrap_or_default();
+    let list = js_sys::Array::from(&get(message, "files"));
+    let named = |(index, file): (u32, &ModelFile)| match get(&list.get(index), "blob").dyn_into::<Blob>() {
+        Ok(blob) => Ok((file.name.clone(), blob)),
+        Err(_) => Err(Error::new(ErrorKind::InvalidRequest, format!("`{}` must come with a Blob", file.name))),
+    };
+    (0..).zip(files).map(named).collect()
+}
+
+/// The worker's high-resolution clock.
+struct Clock(Performance);
+
+impl Clock {
+    fn new() -> Result<Self> {
+        let performance = Reflect::get(&js_sys::global(), &"performance".into()).ok();
+        performance.and_then(|value| value.dyn_into().ok()).map(Self).ok_or_else(|| missing("performance"))
+    }
+
+    /// Milliseconds since the worker began.
+    fn now(&self) -> f64 {
+        self.0.now()
+    }
+
+    /// Milliseconds since 1970, comparable between the worker and its page.
+    fn since_epoch(&self) -> f64 {
+        self.0.time_origin() + self.0.now()
+    }
+}
+
+/// Lets the messages that wait be handled. Not a timer: timers are clamped, and slowed in hidden tabs.
+struct MessageQueue(MessageChannel);
+
+impl MessageQueue {
+    fn new() -> Result<Self> {
+        MessageChannel::new().map(Self).map_err(|_| missing("MessageChannel"))
+    }
+
+    /// Resolves after the messages that are waiting now.
+    async fn run(&self) -> Result<()> {
+        let turn = Promise::new(&mut |resolve: Function, reject: Function| {
+            self.0.port1().set_onmessage(Some(&resolve));
+            if let Err(error) = self.0.port2().post_message(&JsValue::NULL) {
+                // The promise is all there is to report to; a failing rejection would have nobody to hear it.
+                drop(reject.call1(&JsValue::NULL, &error));
+            }
+        });
+        JsFuture::from(turn).await.map(drop).map_err(|_| missing("a working MessageChannel"))
+    }
+}
+
+fn missing(what: &str) -> Error {
+    Error::new(ErrorKind::Engine, format!("this browser's workers have no {what}; use a current browser"))
+}
+
+/// Makes this worker scope answer requests.
+///
+/// # Errors
+/// If this is no dedicated worker, or the browser lacks what a worker needs.
+#[wasm_bindgen]
+pub fn start_worker() -> std::result::Result<(), JsError> {
+    let scope: DedicatedWorkerGlobalScope =
+        js_sys::global().dyn_into().map_err(|_| JsError::new("start_worker must run in a dedicated worker"))?;
+    let poster = scope.clone();
+    let post = move |message: &JsValue| {
+        if let Err(error) = poster.post_message(message) {
+            web_sys::console::error_2(&"an event could not be posted:".into(), &error);
+        }
+    };
+    let worker = Worker::new(post)?;
+    report_panics(worker.clone());
+    let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| worker.handle(event.data()));
+    scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+    on_message.forget();
+    Ok(())
+}
+
+/// A panic leaves the module in an unknown state. Its text goes to the console and, as the last event, to the page,
+/// which starts a new worker.
+fn report_panics(worker: Worker) {
+    thread_local!(static REPORTER: RefCell<Option<Worker>> = const { RefCell::new(None) });
+    REPORTER.set(Some(worker));
+    std::panic::set_hook(Box::new(|info| {
+        console_error_panic_hook::hook(info);
+        REPORTER.with_borrow(|worker| {
+            let Some(worker) = worker else { return };
+            let id = worker.running.try_borrow().ok().and_then(|running| running.as_ref().map(|running| running.id));
+            worker.send(&Event::error(id, Error::new(ErrorKind::Panic, format!("the engine panicked: {info}"))));
+        });
+    }));
+}
