@@ -8,6 +8,7 @@
 //! Sums are in `f64`. All cuts treat equal scores alike except top-p, which keeps the lower ids of those it must divide.
 
 mod coin;
+mod exp;
 
 pub use coin::Coin;
 
@@ -15,6 +16,7 @@ use std::cmp::Ordering;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::Settings;
+use exp::exp;
 
 /// A token that was drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,8 +40,7 @@ pub struct Candidate {
     pub filtered_logprob: Option<f64>,
 }
 
-/// Draws tokens. Holds the settings, the tokens seen so far, and buffers: after the first step it allocates only when a
-/// token is new to it.
+/// Draws tokens. Holds the settings, the tokens seen so far, and buffers that every step uses again.
 ///
 /// ```
 /// use gpt2_web::sampler::{Coin, Sampler};
@@ -120,12 +121,16 @@ impl Sampler {
     /// [`ErrorKind::NonFinite`] if a logit is NaN or plus infinity (names the first), or all are minus infinity.
     pub fn sample(&mut self, logits: &[f32], coin: f64) -> Result<Choice> {
         debug_assert!((0.0..1.0).contains(&coin), "the coin shows {coin}");
-        self.best = f64::from(largest(logits)?);
+        self.scores.clear();
+        self.scores.extend(logits.iter().map(|&logit| f64::from(logit)));
+        self.best = largest(&self.scores)?;
         // The probability of a token is exp(logit - best) / sum: no overflow, and at least one term is 1.
-        self.log_sum = logits.iter().map(|&logit| (f64::from(logit) - self.best).exp()).sum::<f64>().ln();
+        self.weights.clear();
+        self.weights.extend(self.scores.iter().map(|logit| exp(logit - self.best)));
+        self.log_sum = sum(&self.weights).ln();
         top(logits, self.top_logprobs, &mut self.top);
 
-        self.score(logits);
+        self.score();
         self.filter();
         let id = self.draw(coin);
         let index = id as usize;
@@ -153,22 +158,20 @@ impl Sampler {
         f64::from(logit) - self.best - self.log_sum
     }
 
-    /// Penalty and temperature.
-    fn score(&mut self, logits: &[f32]) {
-        self.scores.clear();
-        self.scores.extend(logits.iter().map(|&logit| f64::from(logit)));
+    /// Penalty and temperature: makes the logits in `scores` scores.
+    fn score(&mut self) {
+        let Self { scores, repetition_penalty: penalty, .. } = self;
         for &id in &self.seen {
             // An id past the logits has nothing to penalise.
-            let Some(score) = self.scores.get_mut(id as usize).filter(|score| score.is_finite()) else { continue };
-            let penalised =
-                if *score < 0.0 { *score * self.repetition_penalty } else { *score / self.repetition_penalty };
+            let Some(score) = scores.get_mut(id as usize).filter(|score| score.is_finite()) else { continue };
+            let penalised = if *score < 0.0 { *score * *penalty } else { *score / *penalty };
             // The penalty may be any positive number, but must not make a finite logit infinite.
             *score = penalised.clamp(f64::MIN, f64::MAX);
         }
-        let best = self.scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let best = max(scores);
         // Greedy needs no temperature: only the best is kept.
         let temperature = if self.temperature == 0.0 { 1.0 } else { self.temperature };
-        for score in &mut self.scores {
+        for score in scores {
             // The difference first: 0 divided by any temperature is 0. Adding 0 makes -0 and 0 the same to `total_cmp`.
             *score = (*score - best) / temperature + 0.0;
         }
@@ -176,32 +179,27 @@ impl Sampler {
 
     /// Top-k, top-p, min-p, and the weights of what they leave.
     fn filter(&mut self) {
-        let scores = &self.scores;
-        let mut kept = if self.temperature == 0.0 {
+        let Self { scores, weights, kept, .. } = self;
+        *kept = Cut::NONE;
+        weights.clear();
+        if self.temperature == 0.0 {
             let best = scores.iter().position(|&score| score == 0.0).expect("the best score is 0");
-            Cut { score: 0.0, last_id: best as u32 }
-        } else if (1..scores.len()).contains(&self.top_k) {
-            self.top_k_scores.clone_from(scores);
-            let (_, &mut kth, _) = self.top_k_scores.select_nth_unstable_by(self.top_k - 1, |a, b| b.total_cmp(a));
-            Cut::NONE.tightest(Cut::at(kth))
+            *kept = Cut { score: 0.0, last_id: best as u32 };
+            weights.resize(scores.len(), 0.0);
+            weights[best] = 1.0;
         } else {
-            Cut::NONE
-        };
-        self.weights.clear();
-        self.weights
-            .extend((0..).zip(scores).map(|(id, &score)| if kept.keeps(id, score) { score.exp() } else { 0.0 }));
-
-        if self.top_p < 1.0 && self.temperature > 0.0 {
-            kept = kept.tightest(self.nucleus.cut(self.top_p, scores, &self.weights));
-        }
-        kept = kept.tightest(Cut::at(self.log_min_p));
-        for ((id, &score), weight) in (0..).zip(scores).zip(&mut self.weights) {
-            if !kept.keeps(id, score) {
-                *weight = 0.0;
+            weights.extend(scores.iter().map(|&score| exp(score)));
+            if (1..scores.len()).contains(&self.top_k) {
+                self.top_k_scores.clone_from(scores);
+                let (_, &mut kth, _) = self.top_k_scores.select_nth_unstable_by(self.top_k - 1, |a, b| b.total_cmp(a));
+                kept.tighten(Cut::at(kth), scores, weights);
             }
+            if self.top_p < 1.0 {
+                kept.tighten(self.nucleus.cut(self.top_p, scores, weights), scores, weights);
+            }
+            kept.tighten(Cut::at(self.log_min_p), scores, weights);
         }
-        self.kept = kept;
-        self.total = self.weights.iter().sum();
+        self.total = sum(weights);
     }
 
     fn draw(&self, coin: f64) -> u32 {
@@ -223,7 +221,7 @@ impl Sampler {
 }
 
 /// A place in the ranking: tokens up to it are kept.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 struct Cut {
     /// Lowest score kept.
     score: f64,
@@ -244,11 +242,15 @@ impl Cut {
         score > self.score || (score == self.score && id <= self.last_id)
     }
 
-    fn tightest(self, other: Self) -> Self {
-        match self.score.total_cmp(&other.score) {
-            Ordering::Less => other,
-            Ordering::Equal => Self { last_id: self.last_id.min(other.last_id), ..self },
-            Ordering::Greater => self,
+    /// Keeps what both keep, and takes the weight of the others.
+    fn tighten(&mut self, other: Self, scores: &[f64], weights: &mut [f64]) {
+        match other.score.total_cmp(&self.score) {
+            Ordering::Less => return,
+            Ordering::Equal => self.last_id = self.last_id.min(other.last_id),
+            Ordering::Greater => *self = other,
+        }
+        for ((id, &score), weight) in (0..).zip(scores).zip(weights) {
+            *weight = if self.keeps(id, score) { *weight } else { 0.0 };
         }
     }
 }
@@ -286,15 +288,15 @@ impl Nucleus {
 
     /// The cut after the first token, in the ranking, with which the weights reach `top_p` of their sum.
     fn cut(&mut self, top_p: f64, scores: &[f64], weights: &[f64]) -> Cut {
-        let mass = |weight: f64| (weight * Self::UNIT).round() as u64;
+        let mass = |weight: f64| (weight * Self::UNIT + 0.5) as u64;
         let bin = |score: f64| ((score * -Self::BINS_PER_UNIT) as usize).min(Self::BINS - 1);
         self.bins.fill(0);
         for (&score, &weight) in scores.iter().zip(weights) {
             self.bins[bin(score)] += mass(weight);
         }
         // A token is kept if those before it have less than `enough`.
-        let total = self.bins.iter().sum::<u64>();
-        let enough = ((top_p * total as f64).ceil() as u64).min(total);
+        // It is at most the sum, whatever is rounded: the largest top-p below 1 takes away more than that adds.
+        let enough = (top_p * self.bins.iter().sum::<u64>() as f64).ceil() as u64;
 
         let mut before = 0;
         let mut through = 0;
@@ -303,7 +305,11 @@ impl Nucleus {
             through += 1;
         }
         self.tokens.clear();
-        let tokens = (0..).zip(scores).zip(weights).filter(|&((_, &score), _)| bin(score) == through);
+        let (from, to) = (through as f64, if through == Self::BINS - 1 { f64::INFINITY } else { (through + 1) as f64 });
+        let tokens = (0..).zip(scores).zip(weights).filter(|&((_, &score), _)| {
+            let place = score * -Self::BINS_PER_UNIT;
+            from <= place && place < to
+        });
         self.tokens.extend(tokens.map(|((id, &score), &weight)| Ranked { score, id, mass: mass(weight) }));
 
         // The first of `rest` is kept, and the last one kept is among them: halve until it is alone.
@@ -324,24 +330,48 @@ impl Nucleus {
 }
 
 /// The largest logit, which is finite.
-fn largest(logits: &[f32]) -> Result<f32> {
-    if let Some(id) = logits.iter().position(|&logit| logit.is_nan() || logit == f32::INFINITY) {
+fn largest(logits: &[f64]) -> Result<f64> {
+    // Sums of `f32` do not overflow in `f64`, so this one is NaN or plus infinity only where a logit is.
+    let sum = sum(logits);
+    if sum.is_nan() || sum == f64::INFINITY {
+        let first = logits.iter().enumerate().find(|(_, logit)| logit.is_nan() || **logit == f64::INFINITY);
+        let (id, logit) = first.expect("a finite sum otherwise");
         return Err(Error::new(
             ErrorKind::NonFinite,
             format!(
-                "the model's logit for token {id} is {}: its weights are damaged, or its numbers left their range",
-                logits[id]
+                "the model's logit for token {id} is {logit}: its weights are damaged, or left the range of numbers"
             ),
         ));
     }
-    let best = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    if best == f32::NEG_INFINITY {
+    let best = max(logits);
+    if best == f64::NEG_INFINITY {
         return Err(Error::new(
             ErrorKind::NonFinite,
             format!("all {} logits of the model are minus infinity, so no token can be drawn", logits.len()),
         ));
     }
     Ok(best)
+}
+
+fn sum(values: &[f64]) -> f64 {
+    fold(values, 0.0, |sum, value| sum + value)
+}
+
+/// The largest of `values`, none of which is NaN; minus infinity if there are none.
+fn max(values: &[f64]) -> f64 {
+    fold(values, f64::NEG_INFINITY, |most, value| if value > most { value } else { most })
+}
+
+/// Folds in eight lanes that do not wait for one another, and then those.
+fn fold(values: &[f64], start: f64, join: impl Fn(f64, f64) -> f64) -> f64 {
+    let (groups, rest) = values.as_chunks::<8>();
+    let mut lanes = [start; 8];
+    for group in groups {
+        for (lane, &value) in lanes.iter_mut().zip(group) {
+            *lane = join(*lane, value);
+        }
+    }
+    lanes.iter().chain(rest).fold(start, |all, &value| join(all, value))
 }
 
 /// The `n` largest logits and their ids, best first, of equals the lowest id first; impossible tokens are left out.

@@ -332,7 +332,19 @@ fn values_that_keep_only_the_best() {
     assert_eq!(kept(&Settings { min_p: 1.0, ..plain() }, &tied), [1, 3]);
     assert_eq!(kept(&Settings { top_p: 1e-6, ..plain() }, &tied), [1]);
     assert_eq!(kept(&Settings { top_k: 3, ..plain() }, &tied), [0, 1, 2, 3], "0 and -0 are equal");
+    // Among the best, where the lanes of the maximum meet 0 before -0.
+    let mut signs = [-1.0; 16];
+    (signs[1], signs[8]) = (-0.0, 0.0);
+    assert_eq!(kept(&Settings { top_p: 1e-6, ..plain() }, &signs), [1], "0 and -0 are equal");
     assert_eq!(kept(&Settings { top_k: 2, ..plain() }, &[f32::NEG_INFINITY, 1.0, f32::NEG_INFINITY]), [1]);
+}
+
+/// A token is kept if those before it have less than top-p, not if they have just as much.
+#[test]
+fn top_p_at_the_edge_of_a_token() {
+    for (top_p, expected) in [(0.25, 1), (0.25 + 1e-9, 2), (0.5, 2), (0.75, 3), (0.75 + 1e-9, 4)] {
+        assert_eq!(kept(&Settings { top_p, ..plain() }, &[1.5; 4]).len(), expected, "{top_p}");
+    }
 }
 
 #[test]
@@ -343,6 +355,14 @@ fn the_ends_of_the_coin() {
     assert_eq!(sampler.sample(&logits, 0.5).unwrap().id, 2);
     assert_eq!(sampler.sample(&logits, 1.0 - f64::EPSILON / 2.0).unwrap().id, 2);
     assert_eq!(sampler.sample(&[3.0], 1.0 - f64::EPSILON / 2.0).unwrap().id, 0);
+
+    // Where rounding takes the walk to its end, it is still at a token that can be drawn.
+    let mut coin = Coin::new(2);
+    for _ in 0..2000 {
+        let mut logits: Vec<f32> = (0..50).map(|_| coin.flip() as f32).collect();
+        logits.extend([f32::NEG_INFINITY; 3]);
+        assert!(sampler.sample(&logits, 1.0 - f64::EPSILON / 2.0).unwrap().id < 50);
+    }
 }
 
 #[test]
@@ -352,6 +372,8 @@ fn damaged_logits_are_an_error_that_names_the_first() {
         for (logits, says) in [
             (&[1.0, f32::NAN, f32::INFINITY][..], "token 1 is NaN"),
             (&[1.0, 2.0, f32::INFINITY, f32::NAN], "token 2 is inf"),
+            (&[f32::NEG_INFINITY, f32::INFINITY, 1.0], "token 1 is inf"),
+            (&[1.0, f32::INFINITY, 1.0], "token 1 is inf"),
             (&[f32::NEG_INFINITY; 3], "all 3 logits"),
             (&[], "all 0 logits"),
         ] {
