@@ -31,7 +31,7 @@ export async function download(url, progress, signal) {
   } catch (cause) {
     if (signal?.aborted) throw new Gpt2Error('cancelled', 'the download was cancelled', { cause });
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new Gpt2Error('download_failed', `${url.pathname.split('/').pop()} could not be downloaded: ${why}; check the connection and load it again`, { cause });
+    throw new Gpt2Error('download_failed', `the download of ${url.pathname.split('/').pop()} failed: ${why}; check the connection and load it again`, { cause });
   }
 }
 

@@ -87,7 +87,8 @@ function showError(message, remedy) {
 /** @param {unknown} cause */
 function describe(cause) {
   const message = cause instanceof Error ? cause.message : String(cause);
-  const sentence = message.charAt(0).toUpperCase() + message.slice(1);
+  // A name at the beginning, of a file or an option, keeps its spelling.
+  const sentence = message.replace(/^[a-z]+(?=[ ,])/, (word) => word.charAt(0).toUpperCase() + word.slice(1));
   return /[.!?]$/.test(sentence) ? sentence : `${sentence}.`;
 }
 
@@ -95,8 +96,9 @@ function describe(cause) {
  * Loads a model, with the progress in the header. The one before stays if it fails.
  * @param {(hooks: import('../gpt2-web.js').LoadHooks) => Promise<Loaded>} load
  * @param {(cause: unknown) => void} failed
+ * @param {{ embedded?: boolean }} [kind]
  */
-async function open(load, failed) {
+async function open(load, failed, { embedded = false } = {}) {
   if (work) return;
   work = new AbortController();
   byId('error').hidden = true;
@@ -106,6 +108,7 @@ async function open(load, failed) {
   try {
     loaded = await load({ onProgress: (progress) => loadProgress.report(progress), signal: work.signal });
     controls.apply(loaded.options);
+    byId('about').hidden = !embedded;
   } catch (cause) {
     // A load that was stopped on purpose is no error while there is another model.
     if (!loaded || !(cause instanceof Gpt2Error && cause.kind === 'cancelled')) {
@@ -125,14 +128,13 @@ function showModel() {
   if (!loaded) return;
   const { model, load_ms } = loaded;
   byId('model-name').textContent = model.name;
-  byId('about').hidden = !model.name.startsWith('fairy-12m');
   byId('model-facts').replaceChildren(...terms(modelFacts(model, load_ms)));
 }
 
 function openEmbedded() {
   return open((hooks) => gpt2.loadEmbedded(hooks), (cause) => {
     showError(`The embedded model could not be loaded. ${describe(cause)}`, { label: 'Try again', run: openEmbedded });
-  });
+  }, { embedded: true });
 }
 
 async function openPicked() {

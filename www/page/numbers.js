@@ -77,8 +77,9 @@ export function showFigures(list, rows) {
       ...(note ? [make('small', {}, note)] : [])))));
 }
 
-/** Tab-separated, which spreadsheets take as cells. @param {Figure[]} rows */
+/** Tab-separated, which spreadsheets take as cells; to the microsecond. @param {Figure[]} rows */
 export function figuresTable(rows) {
-  return [['number', 'value', 'unit', 'note'], ...rows.map(({ name, value, unit, note }) => [name, value ?? '', unit, note ?? ''])]
+  const exact = (/** @type {number | null} */ value) => (value === null ? '' : Number(value.toFixed(3)));
+  return [['number', 'value', 'unit', 'note'], ...rows.map(({ name, value, unit, note }) => [name, exact(value), unit, note ?? ''])]
     .map((row) => row.join('\t')).join('\n');
 }
