@@ -1,0 +1,218 @@
+/**
+ * The page and the client in real browsers against the fake worker, under the strict policy: the states that a healthy
+ * model never shows. `BROWSERS=chrome` or `BROWSERS=firefox` runs one of the two.
+ */
+
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import puppeteer from 'puppeteer-core';
+
+import { POLICY, serve } from './fake-server.mjs';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+const BROWSERS = (process.env['BROWSERS'] ?? 'chrome firefox').split(' ');
+const AXE = await readFile(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+const CHROMIUM = [
+  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+];
+
+/** @param {string} name */
+const launch = (name) => name === 'firefox'
+  ? puppeteer.launch({ browser: 'firefox', executablePath: process.env['FIREFOX'] ?? '/usr/bin/firefox-esr', headless: true })
+  : puppeteer.launch({ executablePath: process.env['CHROME'] ?? '/usr/bin/chromium', args: CHROMIUM });
+
+const MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
+const GLUE = `let wasm_bindgen = Object.assign(async ({ module_or_path }) => WebAssembly.instantiateStreaming(module_or_path), {
+  start_worker() { self.onmessage = ({ data }) => self.postMessage({ type: 'error', id: data.id, kind: 'not_a_model', message: 'the glue ran' }); },
+});`;
+
+for (const name of BROWSERS) {
+  describe(name, async () => {
+    const browser = await launch(name);
+    /** @type {(() => unknown)[]} */ const cleanup = [() => browser.close()];
+    after(async () => { for (const step of cleanup.reverse()) await step(); });
+
+    /** @param {Parameters<typeof serve>[0] & { hash?: string }} [options] */
+    async function open({ hash = '', ...options } = {}) {
+      const server = await serve(options);
+      cleanup.push(server.close);
+      const page = await browser.newPage();
+      /** @type {string[]} */ const complaints = [];
+      page.on('console', (message) => { if (message.type() === 'error') complaints.push(message.text()); });
+      page.on('pageerror', (error) => complaints.push(String(error)));
+      await page.goto(server.url + hash);
+      return { page, server, complaints };
+    }
+
+    /** @param {Page} page @param {string} state */
+    const reach = (page, state) => page.waitForFunction((state) => document.documentElement.dataset['state'] === state, {}, state);
+    /** @param {Page} page @param {string} selector */
+    const text = (page, selector) => page.$eval(selector, (element) => element.textContent ?? '');
+    /** @param {Page} page @param {string} selector @param {string} value */
+    const fill = (page, selector, value) => page.$eval(selector, (field, value) => {
+      /** @type {HTMLInputElement} */ (field).value = value;
+      field.dispatchEvent(new Event('input', { bubbles: true }));
+    }, value);
+    /** @param {Page} page @param {string} selector */
+    const click = (page, selector) => page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).click());
+    /** @param {Page} page */
+    async function axe(page) {
+      await page.evaluate(`${AXE}; 0`);
+      const found = /** @type {string[]} */ (await page.evaluate(
+        "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`))"));
+      assert.deepEqual(found, []);
+    }
+
+    test('text streams under a strict policy, with no request after the load and no complaint', async () => {
+      const { page, server, complaints } = await open();
+      await page.waitForFunction(() => /** @type {HTMLProgressElement} */ (document.querySelector('#load-progress')).value > 0);
+      assert.equal(await page.$eval('#generate', (button) => /** @type {HTMLButtonElement} */ (button).disabled), true);
+      await reach(page, 'ready');
+      await axe(page);
+      const before = server.requests.length;
+      await click(page, '#generate');
+      await page.waitForFunction(() => document.querySelectorAll('#output [data-step]').length > 5);
+      assert.equal(await page.$eval('#output', (output) => output.getAttribute('aria-busy')), 'true');
+      await reach(page, 'done');
+      assert.equal(await text(page, '#stop-reason'), 'max_tokens');
+      assert.equal(await page.$$eval('#output [data-step]', (tokens) => new Set(tokens.map((token) => token.getAttribute('data-step'))).size), 128);
+      assert.match(await text(page, '#announcement'), /max tokens.*128 tokens/);
+      await axe(page);
+      assert.equal(server.requests.length, before);
+      assert.deepEqual(complaints, []);
+      await page.close();
+    });
+
+    test('a token shows its alternatives, by pointer and by keyboard; a character in three tokens is one', async () => {
+      const { page } = await open();
+      await reach(page, 'ready');
+      await fill(page, '#prompt', 'KANJI');
+      await click(page, '#generate');
+      await reach(page, 'done');
+      await page.click('[data-step="3"]');
+      assert.equal(await text(page, '[data-step="3"]'), '漢');
+      assert.match(await text(page, '#inspector'), /Token 4 of 128.*part of a characterA2/);
+      assert.equal(await page.$$eval('#inspector tbody tr', (rows) => rows.length), 6);
+      await click(page, '#token-previous');
+      assert.match(await text(page, '#inspector'), /Token 3 of 128.*part of a characterBC/);
+      await page.focus('[data-step="3"]');
+      await page.keyboard.press('ArrowRight');
+      assert.match(await text(page, '#inspector'), /Token 6 of 128/);
+      assert.equal(await page.$eval('[data-step="5"]', (token) => document.activeElement === token), true);
+      await axe(page);
+      await page.keyboard.press('Escape');
+      assert.match(await text(page, '#inspector'), /Select a token/);
+      await page.close();
+    });
+
+    for (const [reason, prompt, fields] of /** @type {[string, string, { [selector: string]: string }][]} */ ([
+      ['stop_string', 'a', { '#stop-at': 'old lime\n\\n\\n' }],
+      ['timeout', 'a', { '#timeout-ms': '30', '#max-tokens': '400' }],
+      ['context_full', 'LONG', { '#max-tokens': '400' }],
+      ['cancelled', 'LONG', {}],
+    ])) {
+      test(`a run that ends by ${reason} says so`, async () => {
+        const { page } = await open();
+        await reach(page, 'ready');
+        await fill(page, '#prompt', prompt);
+        for (const [selector, value] of Object.entries(fields)) await fill(page, selector, value);
+        await click(page, '#generate');
+        if (reason === 'cancelled') {
+          await page.waitForSelector('#prefill:not([hidden])');
+          await click(page, '#stop');
+        }
+        await reach(page, 'done');
+        assert.equal(await text(page, '#stop-reason'), reason);
+        if (reason === 'stop_string') assert.doesNotMatch(await text(page, '#output'), /lime/);
+        await click(page, '#generate');
+        await reach(page, 'done');
+        await page.close();
+      });
+    }
+
+    test('after a panic the page says so, and the next run works', async () => {
+      const { page } = await open();
+      await reach(page, 'ready');
+      await fill(page, '#prompt', 'PANIC');
+      await click(page, '#generate');
+      await reach(page, 'error');
+      assert.match(await text(page, '#error'), /panicked at src\/gpt2\/cache.rs:88.*A new worker has the model again/);
+      await axe(page);
+      await fill(page, '#prompt', 'a');
+      await click(page, '#generate');
+      await reach(page, 'done');
+      assert.equal(await page.$eval('#error', (box) => /** @type {HTMLElement} */ (box).hidden), true);
+      await page.close();
+    });
+
+    test('a file that is no model is refused in a sentence, and the model before it still writes', async () => {
+      const { page } = await open();
+      await reach(page, 'ready');
+      const folder = await mkdtemp(join(tmpdir(), 'gpt2-web-'));
+      cleanup.push(() => rm(folder, { recursive: true }));
+      await writeFile(join(folder, 'broken.gguf'), '<!doctype html>');
+      const picker = await page.$('#model-files');
+      await /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (picker).uploadFile(join(folder, 'broken.gguf'));
+      await reach(page, 'error');
+      assert.match(await text(page, '#error'), /broken\.gguf could not be opened.*HTML page.*fairy-12m is still loaded/);
+      await click(page, '#generate');
+      await reach(page, 'done');
+      await page.close();
+    });
+
+    test('a link fills the form; what it cannot take is told', async () => {
+      const hash = '#prompt=A+fox&temperature=-3&tmperature=2&seed=5&stop=%0A%0A&max_tokens=3';
+      const { page } = await open({ hash });
+      await reach(page, 'ready');
+      const value = (/** @type {string} */ selector) => page.$eval(selector, (field) => /** @type {HTMLInputElement} */ (field).value);
+      assert.deepEqual([await value('#prompt'), await value('#seed'), await value('#stop-at'), await value('#temperature')], ['A fox', '5', '\\n\\n', '0.7']);
+      assert.match(await text(page, '#notice'), /temperature=-3 must be at least 0; the form keeps 0\.7.*tmperature=2 is not a setting/);
+      await click(page, '#generate');
+      await reach(page, 'done');
+      assert.equal(await page.$$eval('#output [data-step]', (tokens) => tokens.length), 3);
+      await page.close();
+    });
+
+    test('a value out of range is refused at its field', async () => {
+      const { page } = await open();
+      await reach(page, 'ready');
+      await fill(page, '#top-p', '0');
+      await click(page, '#generate');
+      assert.match(await text(page, '#error'), /Top-p must be above 0\./);
+      assert.equal(await page.evaluate(() => document.activeElement?.id), 'top-p');
+      await page.close();
+    });
+
+    test('a policy that forbids the worker or WebAssembly is named by its directive', async () => {
+      const noWorker = await open({ policy: POLICY.replace("worker-src 'self' blob:", "worker-src 'none'") });
+      await reach(noWorker.page, 'error');
+      assert.match(await text(noWorker.page, '#error'), /forbids the worker; it needs worker-src 'self' blob:/);
+      await noWorker.page.close();
+      const files = { '/worker.js': new URL('../../www/worker.js', import.meta.url), '/gpt2_web.js': GLUE, '/gpt2_web_bg.wasm': MODULE };
+      const noWasm = await open({ policy: POLICY.replace(" 'wasm-unsafe-eval'", ''), files });
+      await reach(noWasm.page, 'error');
+      assert.match(await text(noWasm.page, '#error'), /forbids WebAssembly; it needs script-src 'wasm-unsafe-eval'/);
+      await noWasm.page.close();
+      const both = await open({ files });
+      await reach(both.page, 'error');
+      assert.match(await text(both.page, '#error'), /The glue ran/, 'a request posted before the wasm was there is answered');
+      await both.page.close();
+    });
+
+    test('a wasm or a model that is not there is a sentence', async () => {
+      const noWasm = await open({ files: { '/worker.js': new URL('../../www/worker.js', import.meta.url), '/gpt2_web.js': GLUE } });
+      await reach(noWasm.page, 'error');
+      assert.match(await text(noWasm.page, '#error'), /gpt2_web_bg\.wasm: the server answered 404/);
+      await noWasm.page.close();
+      const noModel = await open({ files: { '/models/fairy-12m-q8_0.gguf': new URL('missing', import.meta.url) } });
+      await reach(noModel.page, 'error');
+      assert.match(await text(noModel.page, '#error'), /The download of fairy-12m-q8_0\.gguf failed: the server answered 404.*Try again/);
+      await noModel.page.close();
+    });
+  });
+}
