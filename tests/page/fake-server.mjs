@@ -36,6 +36,7 @@ export async function serve({ policy = POLICY, files = {} } = {}) {
         'content-type': TYPES[extname(pathname) || '.html'] ?? 'application/octet-stream',
         'content-length': body.length,
         'content-security-policy': policy,
+        'access-control-allow-origin': '*', // for a sandboxed frame, whose origin is no one's
       });
       response.end(body);
     } catch {

@@ -204,6 +204,33 @@ for (const name of BROWSERS) {
       await both.page.close();
     });
 
+    test('the page runs in a sandboxed frame, which has no origin, no storage and no forms', async () => {
+      const { page } = await open({
+        policy: `${POLICY}; frame-src 'self'`,
+        files: { '/': '<!doctype html><iframe sandbox="allow-scripts" src="index.html" width="1000" height="800"></iframe>' },
+      });
+      const frame = await page.waitForFrame((frame) => frame.url().endsWith('index.html'));
+      await frame.waitForSelector('[data-state="ready"] #generate:enabled');
+      await frame.$eval('#generate', (button) => /** @type {HTMLElement} */ (button).click());
+      await frame.waitForSelector('[data-state="done"]');
+      assert.equal(await frame.$eval('#stop-reason', (badge) => badge.textContent), 'max_tokens');
+      await page.close();
+    });
+
+    test('Ctrl and Enter start a run from the prompt, Enter from a setting', async () => {
+      const { page } = await open();
+      await reach(page, 'ready');
+      for (const [field, keys] of /** @type {const} */ ([['#prompt', ['Control', 'Enter']], ['#max-tokens', ['Enter']]])) {
+        await page.$eval('#settings', (fold) => { /** @type {HTMLDetailsElement} */ (fold).open = true; });
+        await page.focus(field);
+        for (const key of keys) await page.keyboard.down(key);
+        for (const key of keys) await page.keyboard.up(key);
+        await reach(page, 'running');
+        await reach(page, 'done');
+      }
+      await page.close();
+    });
+
     test('a wasm or a model that is not there is a sentence', async () => {
       const noWasm = await open({ files: { '/worker.js': new URL('../../www/worker.js', import.meta.url), '/gpt2_web.js': GLUE } });
       await reach(noWasm.page, 'error');

@@ -322,12 +322,11 @@ function openLink() {
     make('ul', {}, ...problems.map((problem) => make('li', {}, problem))));
 }
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault();
-  run();
-});
+// Not by submitting the form, which a sandboxed frame may not.
+generate.addEventListener('click', run);
 form.addEventListener('keydown', (event) => {
-  if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+  const start = event.ctrlKey || event.metaKey || event.target instanceof HTMLInputElement;
+  if (event.key !== 'Enter' || !start) return;
   event.preventDefault();
   run();
 });
