@@ -120,8 +120,8 @@ cmd_serve() {
 cmd_generate() {
   build_options "$@"
   ((${#REST[@]})) || usage_error 'generate: the prompt is missing; ./build.sh generate "Once upon a time"'
-  quick_site
   need_chromium
+  quick_site
   exec node scripts/generate.mjs --site "$SITE" "${REST[@]}"
 }
 

@@ -34,7 +34,7 @@ compile_wasm() {
   if [[ -f $stamp && $(<"$stamp") == "$built_with" && -z $(find src Cargo.toml Cargo.lock -newer "$stamp" -print -quit) ]]; then
     return
   fi
-  say "Compiling to WebAssembly ($TOOLCHAIN Rust, $WASM_FLAVOUR, $profile)"
+  say "Compiling to WebAssembly ($TOOLCHAIN Rust, $WASM_FLAVOUR, $profile; the first time takes minutes)"
   # The stamp is as old as the beginning of the build: an edit during it is not lost.
   mkdir -p "$WASM_DIR"
   rm -f "$stamp"
