@@ -47,13 +47,12 @@ function parse(args) {
   return { prompt: /** @type {string} */ (positional[0]), site: own.site, json: own.json, given };
 }
 
-/** @param {any} record @returns {string} */
-function summary({ stop, token_ids, time_to_first_token_ms, decode_ms }) {
+/** @param {import('../www/types/Record').Record} record */
+function summary({ stop, token_ids, time_to_first_token_ms, tokens_per_second }) {
   const reason = stop.stop_string === null ? stop.reason : `${stop.reason} ${JSON.stringify(stop.stop_string)}`;
   const parts = [`${token_ids.length} token${token_ids.length === 1 ? '' : 's'}`];
   if (time_to_first_token_ms !== null) parts.push(`first after ${time_to_first_token_ms.toFixed(0)} ms`);
-  // The first token comes from the prefill.
-  if (token_ids.length > 1) parts.push(`${((token_ids.length - 1) / decode_ms * 1000).toFixed(1)} tokens/s`);
+  if (tokens_per_second !== null) parts.push(`${tokens_per_second.toFixed(1)} tokens/s`);
   return `[${reason}: ${parts.join(', ')}]`;
 }
 
