@@ -102,6 +102,9 @@ test_without_simd() {
   test_in_browser chromium DEDICATED_WORKER
 }
 
+# The states that a healthy worker never brings about.
+test_page() { node --test --test-reporter=spec --test-concurrency=1 tests/page/*.test.mjs; }
+
 test_end_to_end() {
   quick_site
   node scripts/onefile.mjs --site "$SITE" --out target/gpt2-web.html
@@ -126,6 +129,7 @@ cmd_test() {
   stage "native tests" test_native
   stage "types" check_types
   stage "client and scripts" test_scripts
+  stage "page with a worker that fails, in Chromium and Firefox" test_page
   stage "Rust in Chromium, in a page" test_in_browser chromium BROWSER
   stage "Rust in Chromium, in a worker" test_in_browser chromium DEDICATED_WORKER
   stage "Rust in Firefox, in a page" test_in_browser firefox BROWSER
