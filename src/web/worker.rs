@@ -342,3 +342,9 @@ fn report_panics(worker: Worker) {
         });
     }));
 }
+
+/// Panics with `message`: shows what a page does when its worker dies, to its author and to the tests.
+#[wasm_bindgen]
+pub fn provoke_panic(message: &str) {
+    panic!("{message}");
+}

@@ -118,6 +118,26 @@ for (const browser of BROWSERS) {
       await visit.leave();
     });
 
+    test('after a panic the page says so, and the next run works', async () => {
+      const visit = await bench.served();
+      const before = await visit.run(KING, { seed: 7, max_tokens: 20 });
+      await visit.fill(KING, { ...ENDLESS, seed: 7 });
+      await visit.page.click('#generate');
+      await visit.hasWritten(20);
+      const [worker] = visit.page.workers();
+      assert.ok(worker);
+      // The panic ends the evaluation too.
+      await worker.evaluate(() => /** @type {any} */ (wasm_bindgen).provoke_panic('a panic on purpose')).catch(() => {});
+      await visit.reaches('error');
+      const { error } = await visit.result();
+      assert.match(error, /a panic on purpose/);
+      assert.match(error, /you can go on/);
+      assert.equal((await visit.run(KING, { seed: 7, max_tokens: 20 })).text, before.text);
+      // The panic's text stands in the console too, where a developer looks first.
+      visit.problems = visit.problems.filter((problem) => !/a panic on purpose|unreachable/.test(problem));
+      await visit.leave();
+    });
+
     test('one seed gives one text, another seed another', async () => {
       const visit = await bench.served();
       const texts = [];
