@@ -39,6 +39,9 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
   ./build.sh test
       Every check: format, lints, native tests, types, and the tests in headless Chromium and Firefox.
 
+  ./build.sh bench [--json FILE]
+      Measures the embedded model in a headless Chromium: a step by its position, a long prompt, the page's start.
+
   ./build.sh setup
       Installs what the commands above need. Each of them does its share of it by itself.
 
@@ -88,32 +91,26 @@ cmd_build() {
   node scripts/sizes.mjs dist/gpt2_web_bg.wasm dist/gpt2-web.html
 }
 
-# Assembles the page around the quickly linked wasm: links into the sources, so that a reload shows an edit.
-quick_site() {
+# linked_site PROFILE: the page around that build of the module, in SITE. Links into the sources, so that a reload shows
+# an edit.
+linked_site() {
   need_node_modules
-  compile_wasm quick
-  SITE=target/site-$WASM_FLAVOUR
+  compile_wasm "$1"
+  SITE=target/site-$WASM_FLAVOUR-$1
   node scripts/site.mjs --wasm "$WASM_DIR" --out "$SITE" --link
 }
 
 cmd_serve() {
   build_options "$@"
-  local arguments=() release=0 argument
+  local arguments=() profile=quick argument
   for argument in ${REST[@]+"${REST[@]}"}; do
     case $argument in
-      --release) release=1 ;;
-      --quick) release=0 ;;
+      --release) profile=release ;;
+      --quick) profile=quick ;;
       *) arguments+=("$argument") ;;
     esac
   done
-  if ((release)); then
-    need_node_modules
-    compile_wasm release
-    SITE=target/site-$WASM_FLAVOUR-release
-    node scripts/site.mjs --wasm "$WASM_DIR" --out "$SITE" --link
-  else
-    quick_site
-  fi
+  linked_site $profile
   exec node scripts/serve.mjs --site "$SITE" ${arguments[@]+"${arguments[@]}"}
 }
 
@@ -121,14 +118,21 @@ cmd_generate() {
   build_options "$@"
   ((${#REST[@]})) || usage_error 'generate: the prompt is missing; ./build.sh generate "Once upon a time"'
   need_chromium
-  quick_site
+  linked_site quick
   exec node scripts/generate.mjs --site "$SITE" "${REST[@]}"
+}
+
+cmd_bench() {
+  build_options "$@"
+  need_chromium
+  linked_site release
+  exec node scripts/bench.mjs --site "$SITE" ${REST[@]+"${REST[@]}"}
 }
 
 command=${1:-help}
 (($#)) && shift
 case $command in
-  setup | build | serve | generate | test) "cmd_$command" "$@" ;;
+  setup | build | serve | generate | test | bench) "cmd_$command" "$@" ;;
   help | -h | --help) usage ;;
   *) usage_error "there is no command '$command'; ./build.sh help lists them" ;;
 esac

@@ -106,7 +106,7 @@ test_without_simd() {
 test_page() { node --test --test-reporter=spec --test-concurrency=1 tests/page/*.test.mjs; }
 
 test_end_to_end() {
-  quick_site
+  linked_site quick
   node scripts/onefile.mjs --site "$SITE" --out target/gpt2-web.html
   # One file at a time: two browsers at work on two cores would only wait for each other.
   GPT2_WEB_SITE=$PWD/$SITE GPT2_WEB_ONE_FILE=$PWD/target/gpt2-web.html node --test --test-reporter=spec --test-concurrency=1 \
