@@ -346,6 +346,22 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_says_the_same() {
+        let readme = include_str!("../README.md");
+        let column = |row: &str, index: usize| row.split('|').nth(index).unwrap_or_default().trim().to_owned();
+        for spec in OPTIONS {
+            let begin = format!("| `{}` |", spec.name);
+            let row = readme.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("no {begin}"));
+            let default = match spec.default {
+                "" if spec.name == "seed" => "random",
+                "" | "[]" => "none",
+                default => default,
+            };
+            assert_eq!(column(row, 2), default, "{}", spec.name);
+        }
+    }
+
+    #[test]
     fn values_are_taken_as_given() {
         let settings = parse(
             r#"{"max_tokens": 3, "temperature": 0, "top_k": 40, "top_p": 1, "min_p": 0.1, "repetition_penalty": 1.3,
