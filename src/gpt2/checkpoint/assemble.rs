@@ -156,16 +156,13 @@ pub(super) fn assemble(
 ) -> Result<Assembled> {
     let mut loader = Loader { read, precision, progress, done: 0, total: entries.len(), parameters: 0, q8_0: 0 };
     let token_embedding = loader.matrix("", names.token_embedding)?;
-    let head = match (entries.get(&weight("", names.head)), &entries[&weight("", names.token_embedding)]) {
-        (Some(head), embedding) if (head.dtype, head.bytes) != (embedding.dtype, embedding.bytes) => {
-            loader.matrix("", names.head)?
-        }
-        (Some(_), _) => {
-            loader.count();
-            token_embedding.clone()
-        }
-        (None, _) => token_embedding.clone(),
-    };
+    // Many files repeat the embedding as their head; then the two share their numbers here too.
+    let (head, embedding) = (entries.get(&weight("", names.head)), &entries[&weight("", names.token_embedding)]);
+    let repeated = head.is_some_and(|head| (head.dtype, head.bytes) == (embedding.dtype, embedding.bytes));
+    let head = if head.is_some() && !repeated { loader.matrix("", names.head)? } else { token_embedding.clone() };
+    if repeated {
+        loader.count();
+    }
     let network = Network {
         token_embedding,
         head,
