@@ -17,10 +17,10 @@ use wasm_bindgen_test::wasm_bindgen_test;
 use web_sys::Blob;
 
 const TINY_F32: &[u8] = include_bytes!("fixtures/gguf/f32.gguf");
-const TINY_F32_EXPECTED: &str = include_str!("fixtures/gguf/f32.expected.json");
 const TINY_Q8_0: &[u8] = include_bytes!("fixtures/gguf/q8_0.gguf");
 const SAFETENSORS: &[u8] = include_bytes!("fixtures/checkpoints/plain-f32/model.safetensors");
 const SAFETENSORS_CONFIG: &[u8] = include_bytes!("fixtures/checkpoints/plain-f32/config.json");
+const EXPECTED: &str = include_str!("fixtures/checkpoints/plain-f32/expected.json");
 const VOCAB: &[u8] = include_bytes!("fixtures/tiny-tokenizer/vocab.json");
 const MERGES: &[u8] = include_bytes!("fixtures/tiny-tokenizer/merges.txt");
 
@@ -125,10 +125,11 @@ async fn a_load_reports_progress_and_then_what_was_loaded() {
 /// The model itself, without worker: what the reference says, on this browser's floating point.
 #[wasm_bindgen_test]
 fn the_reference_results_hold_in_this_browser() {
-    let expected: Value = serde_json::from_str(TINY_F32_EXPECTED).unwrap();
+    let expected: Value = serde_json::from_str(EXPECTED).unwrap();
     let ids = |key: &str| -> Vec<u32> { serde_json::from_value(expected[key].clone()).unwrap() };
-    let file = ModelFile { name: "tiny.gguf", bytes: TINY_F32 };
-    let mut model = checkpoint::load(&[file], None, &mut |_, _| {}).unwrap().model;
+    let files = [("model.safetensors", SAFETENSORS), ("config.json", SAFETENSORS_CONFIG)];
+    let files = files.map(|(name, bytes)| ModelFile { name, bytes });
+    let mut model = checkpoint::load(&files, None, &mut |_, _| {}).unwrap().model;
 
     let logits = model.feed(&ids("input_ids")).unwrap().to_vec();
     let reference: Vec<f32> = serde_json::from_value(expected["last_logits"].clone()).unwrap();
