@@ -45,9 +45,9 @@ export class Bench {
     await this.server.close();
   }
 
-  /** A new tab with the served page, its model loaded. @param {string} [hash] */
-  served(hash = '') {
-    return Visit.open(this.browser, `${this.server.url}/${hash}`);
+  /** A new tab with the served page, its model loaded. @param {string} [hash] @param {() => void} [before] the page's scripts */
+  served(hash = '', before) {
+    return Visit.open(this.browser, `${this.server.url}/${hash}`, before);
   }
 
   /** A new tab with the page in one file, opened from disk, its model loaded. */
@@ -66,8 +66,8 @@ export class Visit {
     this.page = page;
   }
 
-  /** @param {import('puppeteer-core').Browser} browser @param {string} url */
-  static async open(browser, url) {
+  /** @param {import('puppeteer-core').Browser} browser @param {string} url @param {() => void} [before] the page's scripts */
+  static async open(browser, url, before) {
     const page = await browser.newPage();
     await page.setViewport({ width: 1200, height: 900 });
     const visit = new Visit(page);
@@ -84,6 +84,7 @@ export class Visit {
         /** @type {any} */ (globalThis).violations.push(`${effectiveDirective} ${blockedURI}`);
       });
     });
+    if (before) await page.evaluateOnNewDocument(before);
     await page.goto(url);
     await visit.reaches('ready');
     return visit;
