@@ -24,6 +24,6 @@ export function summarise(prefill, steps) {
   const half = times.length >> 1;
   const ratio = median(times.slice(-half)) / median(times.slice(0, half));
   const trend = `the last half took ${ratio.toFixed(2)} × the first`;
-  if (Math.abs(ratio - 1) > FLAT) return `${read} ${count}; ${trend}: it ${ratio > 1 ? 'rises' : 'falls'} with the position.`;
+  if (Math.abs(ratio - 1) > FLAT) return `${read} ${count}; ${trend}: they drift, with the position or with what else this machine does.`;
   return `${read} ${count}; ${trend}: the cache keeps it flat. 95 in 100 took at most ${milliseconds(quantile(times, 0.95))}.`;
 }
