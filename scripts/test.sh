@@ -113,9 +113,16 @@ test_end_to_end() {
     tests/e2e/*.test.mjs
 }
 
+# The optimised module and the page in one file as they are shipped, against the page served from the same folder.
+test_dist() {
+  ./build.sh build
+  GPT2_WEB_SITE=$PWD/dist GPT2_WEB_ONE_FILE=$PWD/dist/gpt2-web.html node --test --test-reporter=spec tests/e2e/one-file.test.mjs
+}
+
 cmd_test() {
+  local began=$SECONDS dist=0
+  if [[ ${1:-} == --dist ]]; then dist=1; shift; fi
   (($# == 0)) || usage_error "test: unknown argument $1"
-  local began=$SECONDS
   SIMD=1
   wasm_environment
   need_node_modules
@@ -136,5 +143,6 @@ cmd_test() {
   stage "Rust in Firefox, in a worker" test_in_browser firefox DEDICATED_WORKER
   stage "end to end, in Chromium and Firefox" test_end_to_end
   stage "Rust without SIMD, in Chromium" test_without_simd
+  if ((dist)); then stage "dist/, in Chromium and Firefox" test_dist; fi
   printf '\nall stages: %d min %02d s\n%d passed, %d failed\n' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) "$PASSED" "$FAILED"
 }

@@ -50,7 +50,7 @@ optimise_wasm() {
   local features=(--enable-bulk-memory --enable-mutable-globals --enable-nontrapping-float-to-int --enable-sign-ext
     --enable-reference-types --enable-multivalue --enable-simd) optimised=$WASM_DIR-opt
   if ! have wasm-opt; then
-    say "wasm-opt is not here (package binaryen): the module stays about 4 % larger"
+    say "wasm-opt is not here (package binaryen): the module stays about 5 % larger to download"
     return
   fi
   if [[ ! -f $optimised/gpt2_web_bg.wasm || $WASM_DIR/.built-with -nt $optimised/gpt2_web_bg.wasm ]]; then
@@ -58,8 +58,10 @@ optimise_wasm() {
     mkdir -p "$optimised"
     rm -f "$optimised"/*
     cp "$WASM_DIR/gpt2_web.js" "$optimised/"
-    if ! wasm-opt -O3 "${features[@]}" "$WASM_DIR/gpt2_web_bg.wasm" -o "$optimised/gpt2_web_bg.wasm" >&2; then
-      say "This wasm-opt does not know the module's features (it may be too old): the module stays about 4 % larger"
+    # Binaryen 108, Debian 12's, writes a module that validates and does not start; 132 is known to be good.
+    if ! wasm-opt -O3 "${features[@]}" "$WASM_DIR/gpt2_web_bg.wasm" -o "$optimised/gpt2_web_bg.wasm" >&2 ||
+      ! node scripts/check-module.mjs "$optimised" 2>/dev/null; then
+      say "This wasm-opt is too old for what the compiler emits: the module stays about 5 % larger to download"
       rm -rf "$optimised"
       return
     fi

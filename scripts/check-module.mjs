@@ -1,0 +1,12 @@
+// Starts a module with its glue, as the worker does, up to where it would wait for messages. An optimiser that
+// does not know what the compiler emitted may write a module that validates but does not start.
+//
+//     node scripts/check-module.mjs DIR
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { runInThisContext } from 'node:vm';
+
+const folder = process.argv[2];
+if (!folder) throw new Error('check-module.mjs needs the folder of gpt2_web.js and gpt2_web_bg.wasm');
+const glue = runInThisContext(`${await readFile(join(folder, 'gpt2_web.js'), 'utf8')}\nwasm_bindgen`);
+glue.initSync({ module: await readFile(join(folder, 'gpt2_web_bg.wasm')) });
