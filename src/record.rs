@@ -92,7 +92,8 @@ pub struct StepRecord {
     pub alternatives: Vec<Alternative>,
     /// Positions the model has processed since the run began, the prompt's included.
     pub positions_processed: u32,
-    /// The position the token takes in the context, counted from 0.
+    /// The position the token takes when it is processed, counted from 0. The last token of a full context has none
+    /// left: this is then the context's length.
     pub position: u32,
     /// Time of the pass that gave the logits for this token; 0 in the first step, whose logits the prefill gave.
     pub forward_ms: f64,
@@ -153,7 +154,7 @@ pub struct Record {
     pub positions_processed: u32,
     /// Time of the passes over the prompt.
     pub prefill_ms: f64,
-    /// Time from the end of the prefill to the end of the run.
+    /// Time from the end of the prefill to the last token.
     pub decode_ms: f64,
     /// Time from the beginning of the run to the first token.
     pub time_to_first_token_ms: Option<f64>,

@@ -8,7 +8,7 @@ use gpt2_web::model::{LanguageModel, ScriptedModel};
 use gpt2_web::record::{Identity, Record, StopReason};
 use gpt2_web::settings::Settings;
 use gpt2_web::text::Tokenizer;
-use gpt2_web::{Error, ErrorKind, Result};
+use gpt2_web::{ErrorKind, Result};
 use proptest::prelude::*;
 
 static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
@@ -194,7 +194,7 @@ fn a_prompt_beyond_the_context_is_refused_with_both_numbers() {
 fn earlier_reasons_win_within_one_step() {
     // The third token is EOS, the last one allowed, the last that fits, and late.
     let late = Cell::new(0.0);
-    let mut model = Hooked::new(ScriptedModel::new(VOCAB, 3, 1, ends_with(ids(" a b"), EOS)), |_, len| {
+    let mut model = Hooked::new(ScriptedModel::new(VOCAB, 3, 1, ends_with(ids(" a b"), EOS)), |_, len, _| {
         late.set(if len == 3 { 1e9 } else { 0.0 });
     });
     let settings = Settings { max_tokens: 3, timeout_ms: Some(10.0), ..greedy() };
@@ -209,7 +209,7 @@ fn earlier_reasons_win_within_one_step() {
     ] {
         let cancel = CancelToken::default();
         let token = cancel.clone();
-        let mut model = Hooked::new(ScriptedModel::new(VOCAB, 3, 1, ids(" a b c d")), move |_, len| {
+        let mut model = Hooked::new(ScriptedModel::new(VOCAB, 3, 1, ids(" a b c d")), move |_, len, _| {
             if len == 3 {
                 token.cancel();
             }
@@ -223,7 +223,7 @@ fn earlier_reasons_win_within_one_step() {
 fn a_cancel_during_the_last_pass_comes_before_the_timeout() {
     let cancel = CancelToken::default();
     let (token, late) = (cancel.clone(), Cell::new(0.0));
-    let mut model = Hooked::new(ScriptedModel::new(VOCAB, 100, 1, ids(" a b c d")), |_, len| {
+    let mut model = Hooked::new(ScriptedModel::new(VOCAB, 100, 1, ids(" a b c d")), |_, len, _| {
         if len == 3 {
             token.cancel();
             late.set(1e9);
@@ -239,7 +239,7 @@ fn a_cancel_during_the_last_pass_comes_before_the_timeout() {
 #[test]
 fn the_timeout_runs_by_the_given_clock() {
     let now = Cell::new(0.0);
-    let mut model = Hooked::new(ScriptedModel::new(VOCAB, 100, 1, ids(" a b c d e f")), |_, _| {
+    let mut model = Hooked::new(ScriptedModel::new(VOCAB, 100, 1, ids(" a b c d e f")), |_, _, _| {
         now.set(now.get() + 10.0);
     });
     let settings = Settings { timeout_ms: Some(35.0), ..greedy() };
@@ -430,7 +430,11 @@ fn two_thousand_steps_are_two_thousand_records() {
 #[test]
 fn logits_that_are_no_numbers_end_the_run_with_an_error() {
     for bad in [f32::NAN, f32::INFINITY] {
-        let mut model = Spoiled { inner: ScriptedModel::new(VOCAB, 64, 1, ids(" a b c")), from: 3, bad, row: vec![] };
+        let mut model = Hooked::new(ScriptedModel::new(VOCAB, 64, 1, ids(" a b c")), |_, len, logits| {
+            if len >= 3 {
+                logits[17] = bad;
+            }
+        });
         let mut generation =
             Generation::new(&mut model, &TOKENIZER, "Once", greedy(), &|| 0.0, CancelToken::default()).unwrap();
         let error = loop {
@@ -461,7 +465,7 @@ fn chunks_follow_the_clock_and_never_stall() {
     // 5 ms a position: after the first position, chunks of ten.
     let now = Cell::new(0.0);
     let sizes = std::cell::RefCell::new(Vec::new());
-    let mut model = Hooked::new(ScriptedModel::new(VOCAB, 1024, 45, vec![EOS]), |positions, _| {
+    let mut model = Hooked::new(ScriptedModel::new(VOCAB, 1024, 45, vec![EOS]), |positions, _, _| {
         sizes.borrow_mut().push(positions);
         now.set(now.get() + 5.0 * positions as f64);
     });
@@ -471,7 +475,7 @@ fn chunks_follow_the_clock_and_never_stall() {
     for (ms, expected) in [(0.0, vec![1, 16, 28]), (80.0, vec![1; 45])] {
         let now = Cell::new(0.0);
         let sizes = std::cell::RefCell::new(Vec::new());
-        let mut model = Hooked::new(ScriptedModel::new(VOCAB, 1024, 45, vec![EOS]), |positions, _| {
+        let mut model = Hooked::new(ScriptedModel::new(VOCAB, 1024, 45, vec![EOS]), |positions, _, _| {
             sizes.borrow_mut().push(positions);
             now.set(now.get() + ms * positions as f64);
         });
@@ -526,7 +530,7 @@ proptest! {
         let script = ends_with(ids(" once upon a time"), EOS);
         let (_, calm) = run(&mut ScriptedModel::new(VOCAB, 1024, 60, script.clone()), &prompt, greedy());
         let (now, chunk) = (Cell::new(0.0), Cell::new(0));
-        let mut model = Hooked::new(ScriptedModel::new(VOCAB, 1024, 60, script), |_, _| {
+        let mut model = Hooked::new(ScriptedModel::new(VOCAB, 1024, 60, script), |_, _, _| {
             now.set(now.get() + pace[chunk.get() % pace.len()]);
             chunk.set(chunk.get() + 1);
         });
@@ -537,21 +541,22 @@ proptest! {
     }
 }
 
-// --- models with a twist ---
+// --- a model with a twist ---
 
-/// Calls a hook with the size of each pass and the positions held after it.
+/// Calls a hook with the size of each pass, the positions held after it, and its logits.
 struct Hooked<F> {
     inner: ScriptedModel,
     hook: F,
+    logits: Vec<f32>,
 }
 
-impl<F: FnMut(usize, usize)> Hooked<F> {
+impl<F: FnMut(usize, usize, &mut [f32])> Hooked<F> {
     fn new(inner: ScriptedModel, hook: F) -> Self {
-        Self { inner, hook }
+        Self { inner, hook, logits: Vec::new() }
     }
 }
 
-impl<F: FnMut(usize, usize)> LanguageModel for Hooked<F> {
+impl<F: FnMut(usize, usize, &mut [f32])> LanguageModel for Hooked<F> {
     fn vocab_size(&self) -> usize {
         self.inner.vocab_size()
     }
@@ -562,44 +567,12 @@ impl<F: FnMut(usize, usize)> LanguageModel for Hooked<F> {
         self.inner.len()
     }
     fn feed(&mut self, ids: &[u32]) -> Result<&[f32]> {
-        (self.hook)(ids.len(), self.inner.len() + ids.len());
-        self.inner.feed(ids)
+        self.logits = self.inner.feed(ids)?.to_vec();
+        (self.hook)(ids.len(), self.inner.len(), &mut self.logits);
+        Ok(&self.logits)
     }
     fn score(&mut self, ids: &[u32]) -> Result<Vec<Vec<f32>>> {
         self.inner.score(ids)
-    }
-    fn truncate(&mut self, len: usize) {
-        self.inner.truncate(len);
-    }
-}
-
-/// Puts `bad` into the logits once `from` positions are held.
-struct Spoiled {
-    inner: ScriptedModel,
-    from: usize,
-    bad: f32,
-    row: Vec<f32>,
-}
-
-impl LanguageModel for Spoiled {
-    fn vocab_size(&self) -> usize {
-        self.inner.vocab_size()
-    }
-    fn context_length(&self) -> usize {
-        self.inner.context_length()
-    }
-    fn len(&self) -> usize {
-        self.inner.len()
-    }
-    fn feed(&mut self, ids: &[u32]) -> Result<&[f32]> {
-        self.row = self.inner.feed(ids)?.to_vec();
-        if self.inner.len() >= self.from {
-            self.row[17] = self.bad;
-        }
-        Ok(&self.row)
-    }
-    fn score(&mut self, _: &[u32]) -> Result<Vec<Vec<f32>>> {
-        Err(Error::new(ErrorKind::Engine, "not scored here"))
     }
     fn truncate(&mut self, len: usize) {
         self.inner.truncate(len);

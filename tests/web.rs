@@ -217,6 +217,30 @@ async fn a_second_request_meanwhile_is_answered_with_busy() {
 }
 
 #[wasm_bindgen_test]
+async fn an_id_used_twice_does_not_end_the_request_that_runs() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    for _ in 0..2 {
+        page.send(json!({"type": "generate", "id": 2, "prompt": "Once", "options": {"max_tokens": 5}}));
+    }
+    let ends = page.end_of(2).await.iter().filter(|event| ENDS.contains(&event["type"].as_str().unwrap())).count();
+    assert_eq!(ends, 1);
+    let events = page.events.borrow();
+    let refused = events.iter().find(|event| event["kind"] == "busy").unwrap();
+    assert!(refused["id"].is_null(), "{refused}");
+}
+
+#[wasm_bindgen_test]
+async fn the_settings_of_a_record_write_its_text_again() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    let record = |events: Vec<Value>| events.last().unwrap()["record"].clone();
+    let first = record(page.generate(2, "Once", json!({"max_tokens": 20, "temperature": 1.5})).await);
+    let again = record(page.generate(3, "Once", first["settings"].clone()).await);
+    assert_eq!((&first["token_ids"], &first["settings"]), (&again["token_ids"], &again["settings"]));
+}
+
+#[wasm_bindgen_test]
 async fn a_cancel_ends_a_run_within_one_step_and_is_harmless_at_any_time() {
     let page = Page::new();
     page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;

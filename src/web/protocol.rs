@@ -1,7 +1,7 @@
 //! Every message between the page and the worker, both directions, one enum each.
 //!
 //! This file is the wire format: the page's TypeScript types are generated from it. Every message carries the `id` of
-//! its request. A request ends with exactly one `ready` (for a load), `unloaded`, `done` or `error`, and nothing
+//! its request, which the page must not use twice. A request ends with exactly one `ready` (for a load), `unloaded`, `done` or `error`, and nothing
 //! follows it.
 
 use serde::{Deserialize, Serialize};
@@ -74,8 +74,6 @@ pub enum Stage {
     Read,
     /// Weights are brought into the form the model computes with; counted in tensors.
     Weights,
-    /// The tokenizer is built; not counted.
-    Tokenizer,
 }
 
 /// What is known of a loaded model.
@@ -143,8 +141,6 @@ pub enum Event {
         settings: Settings,
         /// The prompt as the model sees it.
         prompt_ids: Vec<u32>,
-        /// The text of each prompt token, for display; characters cut by a token border show as U+FFFD.
-        prompt_pieces: Vec<String>,
     },
     /// A chunk of the prompt was processed.
     Prefill {

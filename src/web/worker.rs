@@ -94,8 +94,10 @@ impl Worker {
     /// Runs `work` as request `id`, if nothing else runs, and posts the one event it ends with.
     fn run(&self, id: u32, work: impl AsyncFnOnce(&Self, CancelToken) -> Result<Event> + 'static) {
         if let Some(running) = self.running.borrow().as_ref() {
+            // An error with the id of the request that runs would end that one.
+            let of = (id != running.id).then_some(id);
             let sentence = format!("request {} is still running; wait for its end or cancel it first", running.id);
-            return self.send(&Event::error(Some(id), Error::new(ErrorKind::Busy, sentence)));
+            return self.send(&Event::error(of, Error::new(ErrorKind::Busy, sentence)));
         }
         let cancel = CancelToken::default();
         self.running.replace(Some(Running { id, cancel: cancel.clone() }));
@@ -202,7 +204,6 @@ impl Worker {
             id,
             settings: generation.settings().clone(),
             prompt_ids: generation.prompt_ids().to_vec(),
-            prompt_pieces: generation.prompt_ids().iter().map(|&id| tokenizer.decode(&[id])).collect(),
         });
         let stop = loop {
             self.queue.run().await?;

@@ -1,0 +1,158 @@
+use super::*;
+
+fn parse(json: &str) -> Result<Settings> {
+    Settings::from_raw(&serde_json::from_str(json).unwrap(), 5)
+}
+
+fn with(name: &str, value: OptionValue) -> Result<Settings> {
+    Settings::from_raw(&RawOptions::from([(name.to_owned(), value)]), 5)
+}
+
+#[test]
+fn nothing_given_means_the_defaults_of_the_table() {
+    let settings = serde_json::to_value(parse("{}").unwrap()).unwrap();
+    for spec in OPTIONS.iter().filter(|spec| !spec.default.is_empty()) {
+        let default: serde_json::Value = serde_json::from_str(spec.default).unwrap();
+        let used = &settings[spec.name];
+        let same = used == &default || used.as_f64().is_some() && used.as_f64() == default.as_f64();
+        assert!(same, "{}: table {default}, used {used}", spec.name);
+    }
+    assert_eq!(settings["seed"], 5);
+    assert!(settings["timeout_ms"].is_null());
+}
+
+#[test]
+fn every_row_of_the_table_is_a_field_and_every_field_a_row() {
+    let settings = serde_json::to_value(Settings::default()).unwrap();
+    let mut fields: Vec<_> = settings.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut rows: Vec<_> = OPTIONS.iter().map(|spec| spec.name).collect();
+    fields.sort_unstable();
+    rows.sort_unstable();
+    assert_eq!(fields, rows);
+}
+
+#[test]
+fn the_readme_says_the_same() {
+    let readme = include_str!("../../README.md");
+    // A bar inside a cell is written \|.
+    let column = |row: &str, index: usize| {
+        let row = row.replace(r"\|", "");
+        row.split('|').nth(index).unwrap_or_default().trim().to_owned()
+    };
+    for spec in OPTIONS {
+        let begin = format!("| `{}` |", spec.name);
+        let row = readme.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("no {begin}"));
+        let default = match spec.default {
+            "" if spec.name == "seed" => "random",
+            "" | "[]" => "none",
+            default => default,
+        };
+        assert_eq!(column(row, 2), default, "{}", spec.name);
+    }
+}
+
+#[test]
+fn values_are_taken_as_given() {
+    let settings = parse(
+        r#"{"max_tokens": 3, "temperature": 0, "top_k": 40, "top_p": 1, "min_p": 0.1, "repetition_penalty": 1.3,
+            "seed": 9007199254740991, "stop": "\n", "timeout_ms": 2.5, "top_logprobs": 0, "parse_special": true}"#,
+    )
+    .unwrap();
+    let expected = Settings {
+        max_tokens: 3,
+        temperature: 0.0,
+        top_k: 40,
+        top_p: 1.0,
+        min_p: 0.1,
+        repetition_penalty: 1.3,
+        seed: MAX_SEED,
+        stop: vec!["\n".into()],
+        timeout_ms: Some(2.5),
+        top_logprobs: 0,
+        parse_special: true,
+    };
+    assert_eq!(settings, expected);
+}
+
+#[test]
+fn seeds_at_the_edges_are_seeds() {
+    for seed in [0, 1 << 32, MAX_SEED] {
+        assert_eq!(with("seed", OptionValue::Number(seed as f64)).unwrap().seed, seed);
+    }
+    assert_eq!(with("seed", OptionValue::Number(2f64.powi(53))).unwrap_err().kind, ErrorKind::InvalidOption);
+}
+
+#[test]
+fn values_outside_their_range_are_refused_by_name() {
+    let nan = f64::NAN;
+    let inf = f64::INFINITY;
+    for (name, values) in [
+        ("max_tokens", &[0.0, -1.0, 1.5, nan, inf, 4_294_967_296.0][..]),
+        ("temperature", &[-0.1, nan, inf, -inf]),
+        ("top_k", &[-1.0, 0.5, nan]),
+        ("top_p", &[0.0, -0.5, 1.01, nan, inf]),
+        ("min_p", &[-0.1, 1.1, nan]),
+        ("repetition_penalty", &[0.0, -1.0, nan, inf]),
+        ("seed", &[-1.0, 0.5, nan, inf]),
+        ("timeout_ms", &[0.0, -5.0, nan, inf]),
+        ("top_logprobs", &[-1.0, 21.0, nan]),
+    ] {
+        for &value in values {
+            let error = with(name, OptionValue::Number(value)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidOption, "{name} = {value}");
+            assert!(error.message.contains(&format!("`{name}`")), "{}", error.message);
+            assert!(error.message.ends_with(&format!("got {value}")), "{}", error.message);
+        }
+    }
+}
+
+#[test]
+fn values_of_another_type_are_refused() {
+    for spec in OPTIONS {
+        for json in ["{}", "[1]", "[\"a\", 1]"] {
+            let error = parse(&format!("{{\"{}\": {json}}}", spec.name)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidOption, "{} = {json}", spec.name);
+        }
+    }
+    for json in [r#"{"stop": ""}"#, r#"{"stop": ["a", ""]}"#, r#"{"temperature": "1"}"#, r#"{"parse_special": 1}"#] {
+        assert_eq!(parse(json).unwrap_err().kind, ErrorKind::InvalidOption, "{json}");
+    }
+    let many = vec!["x".to_owned(); 17];
+    assert!(with("stop", OptionValue::Strings(many)).unwrap_err().message.contains("at most 16"));
+}
+
+#[test]
+fn the_settings_of_a_record_can_be_used_again() {
+    for json in ["{}", r#"{"timeout_ms": 5, "stop": ["a"], "seed": 7, "temperature": 0}"#] {
+        let settings = parse(json).unwrap();
+        assert_eq!(parse(&serde_json::to_string(&settings).unwrap()).unwrap(), settings);
+    }
+}
+
+#[test]
+fn null_is_refused_where_not_giving_an_option_has_no_meaning_of_its_own() {
+    for spec in OPTIONS {
+        let result = parse(&format!("{{\"{}\": null}}", spec.name));
+        match spec.default {
+            "" => assert_eq!(result.unwrap(), parse("{}").unwrap()),
+            _ => assert!(result.unwrap_err().message.ends_with("got null"), "{}", spec.name),
+        }
+    }
+}
+
+#[test]
+fn a_misspelt_name_is_answered_with_the_nearest() {
+    for (given, meant) in [
+        ("max_new_tokens", "max_tokens"),
+        ("temprature", "temperature"),
+        ("topk", "top_k"),
+        ("topP", "top_p"),
+        ("stop_strings", "stop"),
+        ("repeat_penalty", "repetition_penalty"),
+        ("timeout", "timeout_ms"),
+    ] {
+        let error = with(given, OptionValue::Number(1.0)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::UnknownOption);
+        assert_eq!(error.message, format!("there is no option `{given}`; did you mean `{meant}`?"));
+    }
+}
