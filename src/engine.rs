@@ -1,9 +1,7 @@
 //! The files a user gives -> everything a generation needs.
 
-use sha2::{Digest, Sha256};
-
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpt2::checkpoint::{self, ModelFile};
+use crate::gpt2::checkpoint::{self, Loaded, ModelFile};
 use crate::gpt2::{Gpt2, Precision};
 use crate::model::LanguageModel;
 use crate::record::Identity;
@@ -20,27 +18,35 @@ pub struct Engine {
     pub identity: Identity,
     /// Number of weights; those of a tied head count once.
     pub parameters: usize,
+    /// What a user should know of how it was loaded.
+    pub notices: Vec<String>,
 }
 
 impl Engine {
     /// Loads the model that `files` hold, and calls it `name` in records.
     ///
-    /// The tokenizer is the one inside a GGUF file (which may stand beside safetensors weights just for that), or
-    /// `vocab.json` and `merges.txt`.
-    ///
     /// # Errors
-    /// As [`checkpoint::load`]; [`ErrorKind::BadTokenizer`] if there is no tokenizer, or one with more tokens than the
-    /// model has ids.
+    /// As [`checkpoint::load`] and [`Engine::new`].
     pub fn load(
         name: &str,
         files: &[ModelFile<'_>],
         precision: Option<Precision>,
         progress: &mut checkpoint::Progress<'_>,
     ) -> Result<Self> {
-        let loaded = checkpoint::load(files, precision, progress)?;
+        Self::new(name, checkpoint::load(files, precision, progress)?, files)
+    }
+
+    /// Joins a model that was loaded with its tokenizer, and calls it `name` in records.
+    ///
+    /// The tokenizer is the one inside a GGUF file (which may stand beside safetensors weights just for that), or
+    /// `vocab.json` and `merges.txt` of `tokenizer_files`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadTokenizer`] if there is no tokenizer, or one with more tokens than the model has ids.
+    pub fn new(name: &str, loaded: Loaded, tokenizer_files: &[ModelFile<'_>]) -> Result<Self> {
         let tokenizer = match loaded.tokenizer {
             Some(inside) => Tokenizer::from_tokens_merges(inside.tokens, &inside.merges)?,
-            None => from_files(files)?,
+            None => from_files(tokenizer_files)?,
         };
         let vocab_size = loaded.model.vocab_size();
         if tokenizer.len() > vocab_size {
@@ -54,12 +60,12 @@ impl Engine {
         }
         let identity = Identity {
             model: name.to_owned(),
-            model_sha256: sha256(checkpoint::weights(files)?.bytes),
+            model_sha256: loaded.sha256,
             tokenizer_sha256: tokenizer.sha256().to_owned(),
             precision: loaded.precision.name().to_owned(),
             kernel: Identity::KERNEL.to_owned(),
         };
-        Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters })
+        Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters, notices: loaded.notices })
     }
 }
 
@@ -75,16 +81,18 @@ fn from_files(files: &[ModelFile<'_>]) -> Result<Tokenizer> {
     Tokenizer::from_vocab_merges(named("vocab.json")?, named("merges.txt")?)
 }
 
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
     fn fixture(path: &str) -> Vec<u8> {
         std::fs::read(format!("tests/fixtures/{path}")).unwrap()
+    }
+
+    fn sha256(bytes: &[u8]) -> String {
+        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     fn load(files: &[(&str, &str)]) -> Result<Engine> {

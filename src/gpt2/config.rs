@@ -32,50 +32,50 @@ pub struct Config {
     pub tie_word_embeddings: bool,
 }
 
-/// The part of `config.json` that decides the result. Absent fields take the defaults of Hugging Face's `GPT2Config`.
-#[derive(Deserialize)]
-#[serde(default)]
-struct Json {
-    model_type: Option<String>,
-    architectures: Option<Vec<String>>,
-    vocab_size: usize,
-    n_positions: usize,
-    n_embd: usize,
-    n_layer: usize,
-    n_head: usize,
-    n_inner: Option<usize>,
-    activation_function: String,
-    layer_norm_epsilon: f64,
-    scale_attn_weights: bool,
-    scale_attn_by_inverse_layer_idx: bool,
-    tie_word_embeddings: bool,
-    add_cross_attention: bool,
-    pruned_heads: Option<serde_json::Map<String, serde_json::Value>>,
-    quantization_config: Option<serde_json::Value>,
-}
-
-impl Default for Json {
+/// Those of GPT-2 itself, which are Hugging Face's for fields that a `config.json` does not have.
+impl Default for Config {
     fn default() -> Self {
         Self {
-            model_type: None,
-            architectures: None,
             vocab_size: 50257,
             n_positions: 1024,
             n_embd: 768,
             n_layer: 12,
             n_head: 12,
-            n_inner: None,
-            activation_function: "gelu_new".into(),
+            n_inner: 4 * 768,
             layer_norm_epsilon: 1e-5,
+            activation: Activation::NewGelu,
             scale_attn_weights: true,
             scale_attn_by_inverse_layer_idx: false,
             tie_word_embeddings: true,
-            add_cross_attention: false,
-            pruned_heads: None,
-            quantization_config: None,
         }
     }
 }
+
+/// The part of `config.json` that decides the result. Absent fields take the defaults of Hugging Face's `GPT2Config`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Json {
+    model_type: Option<String>,
+    architectures: Option<Vec<String>>,
+    vocab_size: Option<usize>,
+    n_positions: Option<usize>,
+    n_embd: Option<usize>,
+    n_layer: Option<usize>,
+    n_head: Option<usize>,
+    n_inner: Option<usize>,
+    activation_function: Option<String>,
+    layer_norm_epsilon: Option<f64>,
+    scale_attn_weights: Option<bool>,
+    scale_attn_by_inverse_layer_idx: Option<bool>,
+    tie_word_embeddings: Option<bool>,
+    /// Everything else. Most of it is for training or for other programs (`reorder_and_upcast_attn` changes the order of
+    /// 16-bit operations; in f32 it has no effect), but not what [`FOREIGN`] lists.
+    #[serde(flatten)]
+    others: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Fields that would change the result and are not supported, unless they are absent, null, false, 0 or empty.
+const FOREIGN: [&str; 4] = ["add_cross_attention", "is_encoder_decoder", "pruned_heads", "quantization_config"];
 
 impl Config {
     /// Reads Hugging Face's `config.json`.
@@ -92,34 +92,35 @@ impl Config {
             (None, Some(name)) if !name.starts_with("GPT2") => return Err(unsupported("architectures", name)),
             _ => {}
         }
-        if json.add_cross_attention {
-            return Err(unsupported("add_cross_attention", "true"));
+        for name in FOREIGN {
+            if let Some(value) = json.others.get(name).filter(|value| !says_nothing(value)) {
+                return Err(unsupported(name, &format!("{:.60}", value.to_string())));
+            }
         }
-        if json.pruned_heads.is_some_and(|heads| !heads.is_empty()) {
-            return Err(unsupported("pruned_heads", "a list of heads"));
-        }
-        if json.quantization_config.is_some() {
-            return Err(unsupported("quantization_config", "a quantisation of another library"));
-        }
-        let activation = match json.activation_function.as_str() {
-            "gelu_new" | "gelu_pytorch_tanh" => Activation::NewGelu,
-            "gelu" => Activation::Gelu,
-            "relu" => Activation::Relu,
-            "silu" | "swish" => Activation::Silu,
-            other => return Err(unsupported("activation_function", other)),
+        let usual = Self::default();
+        let activation = match json.activation_function.as_deref() {
+            None => usual.activation,
+            Some("gelu_new" | "gelu_pytorch_tanh") => Activation::NewGelu,
+            Some("gelu") => Activation::Gelu,
+            Some("relu") => Activation::Relu,
+            Some("silu" | "swish") => Activation::Silu,
+            Some(other) => return Err(unsupported("activation_function", other)),
         };
+        let n_embd = json.n_embd.unwrap_or(usual.n_embd);
         Self {
-            vocab_size: json.vocab_size,
-            n_positions: json.n_positions,
-            n_embd: json.n_embd,
-            n_layer: json.n_layer,
-            n_head: json.n_head,
-            n_inner: json.n_inner.unwrap_or(json.n_embd.saturating_mul(4)),
-            layer_norm_epsilon: json.layer_norm_epsilon,
+            vocab_size: json.vocab_size.unwrap_or(usual.vocab_size),
+            n_positions: json.n_positions.unwrap_or(usual.n_positions),
+            n_embd,
+            n_layer: json.n_layer.unwrap_or(usual.n_layer),
+            n_head: json.n_head.unwrap_or(usual.n_head),
+            n_inner: json.n_inner.unwrap_or(n_embd.saturating_mul(4)),
+            layer_norm_epsilon: json.layer_norm_epsilon.unwrap_or(usual.layer_norm_epsilon),
             activation,
-            scale_attn_weights: json.scale_attn_weights,
-            scale_attn_by_inverse_layer_idx: json.scale_attn_by_inverse_layer_idx,
-            tie_word_embeddings: json.tie_word_embeddings,
+            scale_attn_weights: json.scale_attn_weights.unwrap_or(usual.scale_attn_weights),
+            scale_attn_by_inverse_layer_idx: json
+                .scale_attn_by_inverse_layer_idx
+                .unwrap_or(usual.scale_attn_by_inverse_layer_idx),
+            tie_word_embeddings: json.tie_word_embeddings.unwrap_or(usual.tie_word_embeddings),
         }
         .checked()
     }
@@ -176,6 +177,19 @@ impl Config {
     }
 }
 
+/// Whether a field is as good as absent.
+fn says_nothing(value: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
 fn damaged(message: String) -> Error {
     Error::new(ErrorKind::DamagedModel, message)
 }
@@ -208,10 +222,33 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_say_nothing_new_are_accepted() {
+        let json = r#"{"reorder_and_upcast_attn": true, "add_cross_attention": false, "pruned_heads": {}, "n_inner": null,
+            "quantization_config": null, "attn_pdrop": 0.1, "n_ctx": 1024, "torch_dtype": "float16", "use_cache": true,
+            "task_specific_params": {"text-generation": {"do_sample": true}}, "summary_type": "cls_index"}"#;
+        assert_eq!(Config::from_json(json.as_bytes()).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn every_activation_has_its_names() {
+        for (name, activation) in [
+            ("gelu_new", Activation::NewGelu),
+            ("gelu_pytorch_tanh", Activation::NewGelu),
+            ("gelu", Activation::Gelu),
+            ("relu", Activation::Relu),
+            ("silu", Activation::Silu),
+        ] {
+            let json = format!(r#"{{"activation_function": "{name}"}}"#);
+            assert_eq!(Config::from_json(json.as_bytes()).unwrap().activation, activation);
+        }
+    }
+
+    #[test]
     fn what_cannot_be_computed_is_refused_by_name() {
         for (json, name) in [
             (r#"{"model_type": "gpt_neo"}"#, "gpt_neo"),
             (r#"{"architectures": ["LlamaForCausalLM"]}"#, "LlamaForCausalLM"),
+            (r#"{"is_encoder_decoder": true}"#, "is_encoder_decoder"),
             (r#"{"activation_function": "mish"}"#, "`activation_function` is mish"),
             (r#"{"add_cross_attention": true}"#, "add_cross_attention"),
             (r#"{"pruned_heads": {"0": [1]}}"#, "pruned_heads"),

@@ -5,7 +5,10 @@ mod cache;
 pub mod checkpoint;
 mod config;
 mod linear;
+mod matrix_builder;
+mod memory;
 mod network;
+mod panels;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::LanguageModel;

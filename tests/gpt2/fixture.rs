@@ -8,16 +8,17 @@ use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
 use candle_core::{Device, Tensor};
 use gpt2_web::Result;
 use gpt2_web::gpt2::Precision;
-use gpt2_web::gpt2::checkpoint::{Loaded, ModelFile, load};
+use gpt2_web::gpt2::checkpoint::{Flow, HEAD_BYTES, Head, Loaded, Loader, ModelFile, Options, load, sort};
 
-/// Every folder of published layouts and configurations that loads from one file.
-pub const CHECKPOINTS: [&str; 8] = [
+/// Every folder of published layouts and configurations.
+pub const CHECKPOINTS: [&str; 9] = [
     "plain-f32",
     "plain-f16",
     "plain-bf16",
     "prefix-lmhead-f32",
     "untied-f32",
     "buffers-f32",
+    "sharded-f32",
     "gelu-erf-eps",
     "inverse-layer-scale",
 ];
@@ -65,6 +66,36 @@ pub fn gguf(name: &str, precision: Option<Precision>) -> Loaded {
 }
 
 pub const EMBEDDED: &str = "www/models/fairy-12m-q8_0.gguf";
+
+/// Every GGUF file.
+pub const GGUFS: [&str; 7] = ["f32", "f16", "q8_0", "q4_0", "q5_1", "k256-q4_k_m", "k256-q6_k"];
+
+/// Loads `files` (weights and companions) with each cut into pieces of the `sizes`, over and over, that follow `head`.
+pub fn load_in_pieces(files: &[(String, Vec<u8>)], options: Options, sizes: &[usize], known: bool) -> Result<Loaded> {
+    let head = |bytes: &'_ Vec<u8>| bytes.len().min(HEAD_BYTES);
+    let heads: Vec<_> = files
+        .iter()
+        .map(|(name, bytes)| Head { name, size: known.then_some(bytes.len() as u64), bytes: &bytes[..head(bytes)] })
+        .collect();
+    let sorted = sort(&heads)?;
+    let companion = |place: &usize| ModelFile { name: &files[*place].0, bytes: &files[*place].1 };
+    let companions: Vec<_> = sorted.companions.iter().map(companion).collect();
+    let mut loader = Loader::new(&companions, sorted.streams.iter().map(|(_, s)| s.clone()).collect(), options)?;
+    let mut sizes = sizes.iter().cycle();
+    for (place, stream) in &sorted.streams {
+        loader.begin_file(&stream.name)?;
+        let mut rest = files[*place].1.as_slice();
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(sizes.next().copied().unwrap_or(1).min(rest.len()));
+            if loader.push(piece)? == Flow::Enough {
+                break;
+            }
+            rest = after;
+        }
+        loader.end_file()?;
+    }
+    loader.finish()
+}
 
 /// A safetensors file taken apart: type, shape and data of each tensor.
 pub struct Safetensors(pub BTreeMap<String, (String, Vec<usize>, Vec<u8>)>);

@@ -18,7 +18,7 @@ fn fresh(precision: Precision) -> Gpt2 {
 }
 
 fn precisions() -> impl Strategy<Value = Precision> {
-    prop_oneof![Just(Precision::F32), Just(Precision::Q8_0)]
+    prop::sample::select(&Precision::ALL)
 }
 
 fn ids(most: usize) -> impl Strategy<Value = Vec<u32>> {
@@ -94,7 +94,7 @@ proptest! {
 fn chunks_do_not_matter_to_the_embedded_model() {
     let file = fixture::bytes(fixture::EMBEDDED);
     let ids: Vec<u32> = (0..150).map(|i| i * 7919 % 50257).collect();
-    for precision in [Precision::Q8_0, Precision::F32] {
+    for precision in Precision::ALL {
         let mut model = fixture::try_gguf(&file, Some(precision)).unwrap().model;
         let at_once = bits(model.feed(&ids).unwrap());
         model.truncate(0);

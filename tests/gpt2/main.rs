@@ -4,3 +4,4 @@ mod fixture;
 mod invariants;
 mod reference;
 mod refusals;
+mod streaming;

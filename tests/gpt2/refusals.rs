@@ -5,7 +5,7 @@ use candle_core::{DType, Device, Tensor};
 use gpt2_web::Result;
 use gpt2_web::error::ErrorKind::{self, *};
 use gpt2_web::gpt2::Precision;
-use gpt2_web::gpt2::checkpoint::{Loaded, gguf};
+use gpt2_web::gpt2::checkpoint::Loaded;
 use gpt2_web::model::LanguageModel;
 use proptest::prelude::*;
 
@@ -65,7 +65,8 @@ fn files_that_do_not_make_one_model_are_named() {
     let tokenizer = ("vocab.json".into(), b"{}".to_vec());
     assert_refused(fixture::try_load(&[tokenizer], None), NotAModel, "no weights file");
     assert_refused(fixture::try_load(&[("m.safetensors".into(), plain())], None), UnsupportedModel, "config.json");
-    assert_refused(fixture::try_load(&fixture::folder("sharded-f32"), None), UnsupportedModel, "shards");
+    let none = fixture::try_load(&[("config.json".into(), b"{}".to_vec())], None);
+    assert_refused(none, NotAModel, "no weights file");
     let two = [("a.gguf".into(), q8_0()), ("b.gguf".into(), q8_0())];
     assert_refused(fixture::try_load(&two, None), UnsupportedModel, "a.gguf and b.gguf");
 }
@@ -88,7 +89,7 @@ fn tensors_are_all_needed_and_all_known() {
         file.0.remove(name);
     }
     file.0.insert("transformer.ln_f.bias".into(), taken);
-    assert_refused(file.load(), UnexpectedTensor, "ln_f.bias twice");
+    assert_refused(file.load(), UnexpectedTensor, "ln_f.bias stands twice in model.safetensors");
 
     let mut file = Gguf::of("q8_0");
     let taken = file.tensors.remove("output_norm.bias").unwrap();
@@ -138,13 +139,16 @@ fn types_that_cannot_be_read_are_named_with_their_tensor() {
     let bias = file.0.get_mut("ln_f.bias").unwrap();
     *bias = ("I64".into(), vec![32], vec![0; 256]);
     assert_refused(file.load(), UnsupportedModel, "ln_f.bias has the type I64");
-    for (name, says) in [("q4_0", "the type Q4_0"), ("q5_1", "the type Q5_1"), ("k256-q6_k", "the type Q6_K")] {
-        let file = fixture::bytes(&format!("tests/fixtures/gguf/{name}.gguf"));
-        assert_refused(fixture::try_gguf(&file, None), UnsupportedModel, says);
-        assert_refused(fixture::try_gguf(&file, None), UnsupportedModel, ".weight");
+
+    // The type of a tensor stands after its name, rank and two dimensions; all data begins at byte 0 for a while.
+    let name = b"blk.1.ffn_down.weight";
+    for (number, says) in [(20u32, "the type IQ4_NL"), (35, "which no TQ2_0 can have"), (99, "the type number 99")] {
+        let mut file = fixture::bytes("tests/fixtures/gguf/q4_0.gguf");
+        let at = file.windows(name.len()).position(|window| window == name).unwrap() + name.len() + 4 + 16;
+        file[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        let error = fixture::try_gguf(&file, None).unwrap_err();
+        assert!(error.message.contains(says) && error.message.contains("blk.1.ffn_down.weight"), "{error}");
     }
-    let mixed = fixture::bytes("tests/fixtures/gguf/k256-q4_k_m.gguf");
-    assert_refused(fixture::try_gguf(&mixed, None), UnsupportedModel, "_K");
 }
 
 #[test]
@@ -169,7 +173,12 @@ fn other_models_are_named() {
     assert_refused(file.load(), DamagedModel, "gpt2.attention.head_count");
     let mut file = Gguf::of("q8_0");
     file.metadata.insert("general.alignment".into(), Value::U32(0));
-    assert_refused(file.load(), UnsupportedModel, "general.alignment");
+    assert_refused(file.load(), DamagedModel, "general.alignment");
+}
+
+/// A model that takes its tokenizer from a GGUF file.
+fn lent(gguf: Vec<u8>) -> Result<Loaded> {
+    fixture::try_load(&[fixture::folder("plain-f32"), vec![("lends.gguf".into(), gguf)]].concat(), None)
 }
 
 #[test]
@@ -189,14 +198,13 @@ fn tokenizers_that_are_not_gpt2s_are_named() {
         (change("tokenizer.ggml.eos_token_id", Some(Value::U32(300))), "300"),
     ] {
         assert_refused(file.load(), BadTokenizer, says);
-        assert_refused(gguf::tokenizer(&file.file()), BadTokenizer, says);
+        assert_refused(lent(file.file()), BadTokenizer, says);
     }
     let tokens = Value::Array((0..301).map(|id| Value::String(id.to_string())).collect());
     assert_refused(change("tokenizer.ggml.tokens", Some(tokens)).load(), BadTokenizer, "301 tokens");
     let none = change("tokenizer.ggml.model", None);
     assert_eq!(none.load().unwrap().tokenizer, None);
-    assert_refused(gguf::tokenizer(&none.file()), BadTokenizer, "holds no tokenizer");
-    assert_refused(gguf::tokenizer(&plain()), NotAModel, "GGUF");
+    assert_refused(lent(none.file()), BadTokenizer, "lends.gguf holds no tokenizer");
 }
 
 #[test]
@@ -226,7 +234,7 @@ fn gguf_data(file: &[u8]) -> usize {
 }
 
 #[test]
-fn rows_that_make_no_blocks_are_refused_in_q8_0_only() {
+fn rows_that_make_no_blocks_stay_in_f32() {
     let mut file = Safetensors::of("plain-f32");
     let config = br#"{"vocab_size": 300, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_inner": 100}"#;
     for block in 0..2 {
@@ -235,12 +243,62 @@ fn rows_that_make_no_blocks_are_refused_in_q8_0_only() {
         file.0.insert(format!("h.{block}.mlp.c_proj.weight"), ("F32".into(), vec![100, 32], vec![0; 4 * 3200]));
     }
     let files = [("config.json".into(), config.to_vec()), ("model.safetensors".into(), file.file())];
-    assert!(fixture::try_load(&files, None).is_ok());
-    assert_refused(
-        fixture::try_load(&files, Some(Precision::Q8_0)),
-        UnsupportedModel,
-        "h.0.mlp.c_proj.weight has rows of 100 numbers",
-    );
+    assert_eq!(fixture::try_load(&files, None).unwrap().notices, Vec::<String>::new());
+    for precision in [Precision::Q8_0, Precision::Q4_0] {
+        let mut loaded = fixture::try_load(&files, Some(precision)).unwrap();
+        assert_eq!(loaded.precision, precision);
+        assert!(loaded.model.feed(&[1, 2, 3]).is_ok());
+        let [notice] = loaded.notices.as_slice() else { panic!("{:?}", loaded.notices) };
+        assert!(notice.contains("h.0.mlp.c_proj.weight and 1 more") && notice.contains("rows of 100"), "{notice}");
+    }
+}
+
+#[test]
+fn numbers_too_large_for_a_precision_are_refused_in_it() {
+    let mut file = Safetensors::of("plain-f32");
+    let data = &mut file.0.get_mut("h.0.attn.c_proj.weight").unwrap().2;
+    data[..4].copy_from_slice(&1e6f32.to_le_bytes());
+    let config = fixture::bytes("tests/fixtures/checkpoints/plain-f32/config.json");
+    let files = [("config.json".into(), config), ("model.safetensors".into(), file.file())];
+    for precision in [Precision::F32, Precision::Q8_0] {
+        assert!(fixture::try_load(&files, Some(precision)).is_ok());
+    }
+    let refused = fixture::try_load(&files, Some(Precision::Q4_0));
+    assert_refused(refused, UnsupportedModel, "h.0.attn.c_proj.weight holds numbers over");
+}
+
+/// A header over `data` bytes of zeros.
+fn with_header(header: &str, data: usize) -> Result<Loaded> {
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; data]].concat();
+    load_named("model.safetensors", &file)
+}
+
+#[test]
+fn tensors_that_overlap_or_leave_gaps_are_damage() {
+    let entry = |name: &str, from: u64, to: u64| {
+        format!(r#""{name}": {{"dtype": "F32", "shape": [32], "data_offsets": [{from}, {to}]}}"#)
+    };
+    for (entries, says) in [
+        (vec![entry("ln_f.bias", 0, 128), entry("ln_f.weight", 64, 192)], "ln_f.weight begins at byte 64"),
+        (vec![entry("ln_f.bias", 0, 128), entry("ln_f.weight", 160, 288)], "ln_f.weight begins at byte 160"),
+        (vec![entry("ln_f.bias", 128, 0)], "ln_f.bias has the shape [32]"),
+        (vec![entry("ln_f.bias", 0, 124)], "ln_f.bias has the shape [32]"),
+        (vec![entry("ln_f.bias", 0, 128), entry("ln_f.weight", 128, 256)], "ln_f.weight ends at byte"),
+        (vec![entry("ln_f.bias", u64::MAX - 128, u64::MAX)], "ln_f.bias begins at byte"),
+        (vec![r#""ln_f.bias": {"dtype": "F32", "shape": [32]}"#.into()], "data_offsets"),
+        (vec![r#""ln_f.bias": 1"#.into()], "cannot be read"),
+        (
+            vec![format!(
+                r#""ln_f.bias": {{"dtype": "F32", "shape": [{0}, {0}], "data_offsets": [0, 128]}}"#,
+                1u64 << 40
+            )],
+            "shape",
+        ),
+    ] {
+        assert_refused(with_header(&format!("{{{}}}", entries.join(", ")), 200), DamagedModel, says);
+    }
+    let twice = [entry("ln_f.bias", 0, 128), entry("ln_f.bias", 128, 256)].join(", ");
+    assert_refused(with_header(&format!("{{{twice}}}"), 256), UnexpectedTensor, "ln_f.bias stands twice");
 }
 
 #[test]
@@ -271,13 +329,14 @@ fn headers_that_claim_more_than_the_file_are_damage() {
     // The element count of the token list stands 4 bytes after its key and type.
     let key = b"tokenizer.ggml.tokens";
     let list = whole.windows(key.len()).position(|window| window == key).unwrap() + key.len() + 8;
-    assert_refused(patched(list, 1 << 20), DamagedModel, "GGUF header");
+    assert_refused(patched(list, 1 << 20), DamagedModel, "cut short");
     assert_refused(patched(list, 1 << 40), UnsupportedModel, "tokenizer.ggml.tokens");
     // The first dimension of a tensor stands 4 bytes after its name.
     let name = b"blk.0.attn_qkv.weight";
     let shape = whole.windows(name.len()).position(|window| window == name).unwrap() + name.len() + 4;
     assert_refused(patched(shape, 1 << 40), DamagedModel, "blk.0.attn_qkv.weight");
     assert_refused(patched(shape, !31), DamagedModel, "blk.0.attn_qkv.weight");
+    assert_refused(patched(shape, 1 << 58), DamagedModel, "blk.0.attn_qkv.weight");
     assert_refused(patched(shape, 33), DamagedModel, "blk.0.attn_qkv.weight");
     // Its offset, 8 + 8 + 4 bytes on: inside another tensor, and past the end.
     assert_refused(patched(shape + 20, 64), DamagedModel, "begins at byte");

@@ -2,32 +2,34 @@
 
 use std::collections::HashMap;
 
-use candle_core::Device;
-use candle_core::quantized::GgmlDType;
-use candle_nn::Activation;
-use candle_transformers::quantized_var_builder::VarBuilder;
-
+use super::Format;
+use super::gguf_header::{RawHeader, Value};
+use super::header::{Header, TensorInfo, Unread};
+use super::parts::{Names, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpt2::{Config, Gpt2, Precision};
+use crate::gpt2::Config;
 
-use super::assemble::{Assembled, Entries, Entry, Names, Numbers, assemble, check, full_name};
-use super::gguf_header::{Header, Value};
-use super::{Format, Loaded, Progress};
-
-const NAMES: Names = Names {
+pub(super) const NAMES: Names = Names {
     block: "blk",
-    token_embedding: "token_embd",
-    position_embedding: "position_embd",
-    norm: "output_norm",
-    head: "output",
-    attention_norm: "attn_norm",
-    qkv: "attn_qkv",
-    attention_output: "attn_output",
-    mlp_norm: "ffn_norm",
-    mlp_up: "ffn_up",
-    mlp_down: "ffn_down",
+    single: [
+        ("token_embd", Part::TokenEmbedding),
+        ("position_embd", Part::PositionEmbedding),
+        ("output_norm", Part::Norm),
+        ("output", Part::Head),
+    ],
+    of_block: [
+        ("attn_norm", Part::AttentionNorm),
+        ("attn_qkv", Part::Qkv),
+        ("attn_output", Part::AttentionOutput),
+        ("ffn_norm", Part::MlpNorm),
+        ("ffn_up", Part::MlpUp),
+        ("ffn_down", Part::MlpDown),
+    ],
     inputs_first: false,
 };
+
+/// The name of the token embedding, whose rows are the vocabulary.
+const EMBEDDING: &str = "token_embd.weight";
 
 /// The tokenizer a GGUF file holds: GPT-2's byte-level BPE.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,53 +42,17 @@ pub struct Tokenizer {
     pub eos: Option<u32>,
 }
 
-/// Reads just the tokenizer of a GGUF file.
-///
-/// # Errors
-/// `BadTokenizer` if the file holds none or one of another kind; `NotAModel`, `DamagedModel` or `UnsupportedModel` if
-/// the header cannot be read.
-pub fn tokenizer(bytes: &[u8]) -> Result<Tokenizer> {
-    read_tokenizer(&Header::read_metadata(bytes)?)?
-        .ok_or_else(|| bad_tokenizer("the GGUF file holds no tokenizer; give vocab.json and merges.txt".into()))
-}
-
-/// Loads a model from one GGUF file.
-pub(super) fn load(bytes: &[u8], precision: Option<Precision>, progress: &mut Progress<'_>) -> Result<Loaded> {
-    let header = Header::read(bytes)?;
-    let mut entries = Entries::new();
-    for tensor in &header.tensors {
-        let entry = Entry { shape: tensor.shape.clone(), dtype: tensor.dtype, bytes: tensor.bytes };
-        if entries.insert(tensor.name.to_owned(), entry).is_some() {
-            return Err(damaged(format!("the GGUF file holds the tensor {} twice", tensor.name)));
-        }
-    }
-    let config = read_config(&header.metadata, &entries)?;
-    check(&config, &NAMES, &entries)?;
-    let tokenizer = read_tokenizer(&header.metadata)?;
-    if let Some(tokenizer) = &tokenizer
-        && tokenizer.tokens.len() > config.vocab_size
-    {
-        return Err(bad_tokenizer(format!(
-            "the tokenizer of the GGUF file has {} tokens, and the model knows {}",
-            tokenizer.tokens.len(),
-            config.vocab_size
-        )));
-    }
-    let tensors = VarBuilder::from_gguf_buffer(bytes, &Device::Cpu)?;
-    let read = |scope: &str, name: &str| {
-        let shape = entries[&full_name(scope, name)].shape.as_slice();
-        let tensor = if scope.is_empty() { tensors.get(shape, name)? } else { tensors.pp(scope).get(shape, name)? };
-        Ok(match tensor.dtype() {
-            GgmlDType::Q8_0 => Numbers::Q8_0(tensor),
-            _ => Numbers::F32(tensor.dequantize(&Device::Cpu)?),
-        })
-    };
-    let Assembled { network, precision, parameters } = assemble(&config, &NAMES, &entries, &read, precision, progress)?;
-    Ok(Loaded { model: Gpt2::new(config, network), tokenizer, format: Format::Gguf, precision, parameters })
+/// Reads the header of the GGUF file `name` in front of `bytes`.
+pub(super) fn header(name: &str, bytes: &[u8], size: Option<u64>) -> Result<Header, Unread> {
+    let raw = RawHeader::read(name, bytes, size)?;
+    let config = read_config(&raw.metadata, &raw.tensors);
+    let tokenizer = read_tokenizer(&raw.metadata);
+    let RawHeader { tensors, data, alignment, .. } = raw;
+    Ok(Header { format: Format::Gguf, config: Some(config), tokenizer, tensors, data, alignment })
 }
 
 /// The hyperparameters, under llama.cpp's names. The vocabulary is as large as the token embedding.
-fn read_config(metadata: &HashMap<&str, Value<'_>>, entries: &Entries<'_>) -> Result<Config> {
+fn read_config(metadata: &HashMap<&str, Value<'_>>, tensors: &[TensorInfo]) -> Result<Config> {
     match metadata.get("general.architecture") {
         Some(Value::String("gpt2")) => {}
         Some(Value::String(other)) => {
@@ -107,9 +73,9 @@ fn read_config(metadata: &HashMap<&str, Value<'_>>, entries: &Entries<'_>) -> Re
         Some(&Value::Float(epsilon)) => epsilon,
         _ => return Err(damaged("the GGUF file does not say its `gpt2.attention.layer_norm_epsilon`".into())),
     };
-    let embedding = format!("{}.weight", NAMES.token_embedding);
-    let vocab_size = entries.get(&embedding).map(|entry| entry.shape[0]).ok_or_else(|| {
-        Error::new(ErrorKind::MissingTensor, format!("the GGUF file does not hold the tensor {embedding}"))
+    let embedding = tensors.iter().find(|tensor| tensor.name == EMBEDDING);
+    let vocab_size = embedding.and_then(|tensor| tensor.shape.first().copied()).ok_or_else(|| {
+        Error::new(ErrorKind::MissingTensor, format!("the GGUF file does not hold the tensor {EMBEDDING}"))
     })?;
     Config {
         vocab_size,
@@ -119,10 +85,7 @@ fn read_config(metadata: &HashMap<&str, Value<'_>>, entries: &Entries<'_>) -> Re
         n_head: size("gpt2.attention.head_count")?,
         n_inner: size("gpt2.feed_forward_length")?,
         layer_norm_epsilon: epsilon,
-        activation: Activation::NewGelu,
-        scale_attn_weights: true,
-        scale_attn_by_inverse_layer_idx: false,
-        tie_word_embeddings: true,
+        ..Config::default()
     }
     .checked()
 }
@@ -151,6 +114,23 @@ fn read_tokenizer(metadata: &HashMap<&str, Value<'_>>) -> Result<Option<Tokenize
         }
     };
     Ok(Some(Tokenizer { merges: strings("tokenizer.ggml.merges")?, tokens, eos }))
+}
+
+/// Refuses a tokenizer with more tokens than the model knows.
+pub(super) fn check_vocabulary(tokenizer: Option<&Tokenizer>, config: Option<&Config>) -> Result<()> {
+    match (tokenizer, config) {
+        (Some(tokenizer), Some(config)) if tokenizer.tokens.len() > config.vocab_size => Err(bad_tokenizer(format!(
+            "the tokenizer of the GGUF file has {} tokens, and the model knows {}",
+            tokenizer.tokens.len(),
+            config.vocab_size
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The error of a GGUF file that was to lend its tokenizer and has none.
+pub(super) fn no_tokenizer(name: &str) -> Error {
+    bad_tokenizer(format!("{name} holds no tokenizer; give vocab.json and merges.txt"))
 }
 
 fn damaged(message: String) -> Error {

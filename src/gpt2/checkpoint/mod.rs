@@ -1,17 +1,73 @@
-//! Published files -> a model: every tensor of the file is used or known to be superfluous, every tensor of the model
+//! Published files -> a model: every tensor of the files is used or known to be superfluous, every tensor of the model
 //! is found, and what cannot be loaded is refused by name and reason.
+//!
+//! Files are taken as they stream in, in pieces of any size, by a [`Loader`] that does no input or output of its own;
+//! so the same code reads from memory, a disk, a Blob or a download. Each tensor is converted a few rows at a time, and
+//! of the file nothing else is ever held.
+//!
+//! ```
+//! use gpt2_web::gpt2::checkpoint::{self, Head, Loader, ModelFile, Options};
+//! use gpt2_web::model::LanguageModel;
+//! # let folder = "tests/fixtures/checkpoints/sharded-f32";
+//!
+//! // What is what: by name and first bytes.
+//! let names: Vec<_> = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+//! let files: Vec<_> =
+//!     names.iter().map(|path| Ok((path.display().to_string(), std::fs::read(path)?))).collect::<std::io::Result<_>>()?;
+//! let heads: Vec<_> = files
+//!     .iter()
+//!     .map(|(name, bytes)| Head {
+//!         name,
+//!         size: Some(bytes.len() as u64),
+//!         bytes: &bytes[..bytes.len().min(checkpoint::HEAD_BYTES)],
+//!     })
+//!     .collect();
+//! let sorted = checkpoint::sort(&heads)?;
+//! let companions: Vec<_> =
+//!     sorted.companions.iter().map(|&place| ModelFile { name: &files[place].0, bytes: &files[place].1 }).collect();
+//!
+//! // The weights, piece by piece.
+//! let streams = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
+//! let mut loader = Loader::new(&companions, streams, Options::default())?;
+//! for (place, stream) in &sorted.streams {
+//!     loader.begin_file(&stream.name)?;
+//!     for piece in files[*place].1.chunks(1000) {
+//!         loader.push(piece)?;
+//!     }
+//!     loader.end_file()?;
+//! }
+//! let mut model = loader.finish()?.model;
+//! assert_eq!(model.feed(&[1, 2, 3])?.len(), 300);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod assemble;
+mod budget;
 pub mod gguf;
 mod gguf_header;
+mod header;
+mod index;
+mod loader;
+#[cfg(test)]
+mod oracle;
+mod parts;
+mod plan;
+mod receiver;
 mod safetensors;
 mod sniff;
+mod sort;
 
-use crate::error::{Error, ErrorKind, Result};
+pub use header::{Header, HeaderReader, TensorInfo};
+pub use loader::{Flow, Loader, Options};
+pub use sort::{HEAD_BYTES, Head, Sorted, Stream, sort};
 
 use super::{Gpt2, Precision};
+use crate::error::Result;
 
-/// One file of a checkpoint, as it was published.
+/// Pieces in which [`load`] hands a file over.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A file that is in memory, as it was published.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelFile<'a> {
     /// Its name, with or without folders before it.
@@ -23,14 +79,14 @@ pub struct ModelFile<'a> {
 impl ModelFile<'_> {
     /// The name without folders.
     pub fn base_name(&self) -> &str {
-        self.name.rsplit(['/', '\\']).next().unwrap_or_default()
+        sort::base_name(self.name)
     }
 }
 
 /// A kind of weights file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Hugging Face's: tensors only; needs `config.json` and tokenizer files beside it.
+    /// Hugging Face's: tensors only; configuration and tokenizer are in files beside it.
     Safetensors,
     /// llama.cpp's: tensors, configuration and tokenizer in one file.
     Gguf,
@@ -53,80 +109,50 @@ pub struct Loaded {
     pub model: Gpt2,
     /// The tokenizer inside a GGUF file, if there is one.
     pub tokenizer: Option<gguf::Tokenizer>,
-    /// Of the weights file.
+    /// Of the weights.
     pub format: Format,
-    /// What most matrices are held in.
+    /// What most weights are held in.
     pub precision: Precision,
     /// Number of weights; those of a tied head count once.
     pub parameters: usize,
+    /// SHA-256 of the weights file, in hexadecimal. For several files it is that of the lines `sha256sum` prints for
+    /// them in the order of their names.
+    pub sha256: String,
+    /// What a user should know: guesses made, and matrices that are not held as was asked.
+    pub notices: Vec<String>,
 }
 
-/// Called during loading with the tensors done and their total.
-pub type Progress<'a> = dyn FnMut(usize, usize) + 'a;
+/// Called during loading with the bytes of weights files done and their total.
+pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// Loads the model in `files`: one GGUF file, or one safetensors file and its `config.json`. A GGUF file beside
-/// safetensors weights is only read for its tokenizer; other tokenizer files are left to the tokenizer. Matrices are
-/// held in `precision`, or as in the file if that is `None` (f16 and bf16 as f32).
+/// Loads the model in `files` that are in memory already. Matrices are held in `precision`, or as in the file if that is
+/// `None`: f16 and bf16 as f32, and quantised types other than q8_0 and q4_0 as q8_0.
 ///
 /// # Errors
-/// `NotAModel`, `DamagedModel`, `UnsupportedModel`, `MissingTensor`, `UnexpectedTensor`, `WrongShape` or
-/// `BadTokenizer`; the sentence names the file, field or tensor. Nothing is allocated on the word of a header alone.
+/// As [`sort`] and [`Loader`].
 pub fn load(files: &[ModelFile<'_>], precision: Option<Precision>, progress: &mut Progress<'_>) -> Result<Loaded> {
-    let weights = weights(files)?;
-    let named = |name: &str| files.iter().find(|file| file.base_name() == name).map(|file| file.bytes);
-    let (name, bytes) = (weights.base_name(), weights.bytes);
-    match sniff::format(name, bytes)? {
-        Format::Gguf => gguf::load(bytes, precision, progress),
-        Format::Safetensors => {
-            let config = named("config.json").ok_or_else(|| {
-                unsupported(format!(
-                    "{name} does not say what model it is; give the config.json from the same page with it"
-                ))
-            })?;
-            sniff::refuse_foreign("config.json", config)?;
-            let donor = files.iter().find(|file| sniff::is_gguf(file.bytes));
-            let tokenizer = donor.map(|donor| gguf::tokenizer(donor.bytes)).transpose()?;
-            Ok(Loaded { tokenizer, ..safetensors::load(config, bytes, precision, progress)? })
+    let heads: Vec<_> = files
+        .iter()
+        .map(|file| Head {
+            name: file.name,
+            size: Some(file.bytes.len() as u64),
+            bytes: &file.bytes[..file.bytes.len().min(HEAD_BYTES)],
+        })
+        .collect();
+    let sorted = sort(&heads)?;
+    let companions: Vec<_> = sorted.companions.iter().map(|&place| files[place]).collect();
+    let streams: Vec<_> = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
+    let mut loader = Loader::new(&companions, streams, Options { precision, ..Options::default() })?;
+    for (place, stream) in &sorted.streams {
+        loader.begin_file(&stream.name)?;
+        for piece in files[*place].bytes.chunks(PIECE_BYTES) {
+            if loader.push(piece)? == Flow::Enough {
+                break;
+            }
+            let (done, total) = loader.progress();
+            progress(done, total.unwrap_or(done));
         }
+        loader.end_file()?;
     }
-}
-
-/// The file among `files` that holds the weights.
-///
-/// # Errors
-/// `NotAModel` if there is none, `UnsupportedModel` if there are several.
-pub fn weights<'a>(files: &'a [ModelFile<'a>]) -> Result<&'a ModelFile<'a>> {
-    const BESIDE: [&str; 7] = [
-        "config.json",
-        "vocab.json",
-        "merges.txt",
-        "tokenizer.json",
-        "tokenizer_config.json",
-        "special_tokens_map.json",
-        "generation_config.json",
-    ];
-    if let Some(index) = files.iter().find(|file| file.name.ends_with(".index.json")) {
-        return Err(unsupported(format!(
-            "{} belongs to a model in several files (shards); choose one in a single file",
-            index.base_name()
-        )));
-    }
-    let (gguf, others): (Vec<_>, Vec<_>) =
-        files.iter().filter(|file| !BESIDE.contains(&file.base_name())).partition(|file| sniff::is_gguf(file.bytes));
-    let mut candidates = if others.is_empty() { gguf } else { others }.into_iter();
-    let Some(weights) = candidates.next() else {
-        return Err(Error::new(ErrorKind::NotAModel, "there is no weights file; give a .gguf or a .safetensors file"));
-    };
-    match candidates.next() {
-        None => Ok(weights),
-        Some(other) => Err(unsupported(format!(
-            "there are two weights files, {} and {}; choose a model in a single file",
-            weights.base_name(),
-            other.base_name()
-        ))),
-    }
-}
-
-fn unsupported(message: String) -> Error {
-    Error::new(ErrorKind::UnsupportedModel, message)
+    loader.finish()
 }

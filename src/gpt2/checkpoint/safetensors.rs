@@ -1,99 +1,152 @@
-//! Hugging Face's layout: `model.safetensors` and `config.json`.
+//! Hugging Face's layout: safetensors files, with the configuration beside them.
 
-use candle_core::safetensors::SliceSafetensors;
-use candle_core::{DType, Device};
+use std::fmt;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::gpt2::{Config, Gpt2, Precision};
+use candle_core::quantized::GgmlDType;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::assemble::{Assembled, Entries, Entry, Names, Numbers, assemble, check, full_name};
-use super::{Format, Loaded, Progress};
+use super::Format;
+use super::header::{Header, MOST_HEADER_BYTES, TensorInfo, Unread};
+use super::parts::{Names, Part, block_number};
+use crate::error::{Error, ErrorKind};
 
-const NAMES: Names = Names {
+pub(super) const NAMES: Names = Names {
     block: "h",
-    token_embedding: "wte",
-    position_embedding: "wpe",
-    norm: "ln_f",
-    head: "lm_head",
-    attention_norm: "ln_1",
-    qkv: "attn.c_attn",
-    attention_output: "attn.c_proj",
-    mlp_norm: "ln_2",
-    mlp_up: "mlp.c_fc",
-    mlp_down: "mlp.c_proj",
+    single: [
+        ("wte", Part::TokenEmbedding),
+        ("wpe", Part::PositionEmbedding),
+        ("ln_f", Part::Norm),
+        ("lm_head", Part::Head),
+    ],
+    of_block: [
+        ("ln_1", Part::AttentionNorm),
+        ("attn.c_attn", Part::Qkv),
+        ("attn.c_proj", Part::AttentionOutput),
+        ("ln_2", Part::MlpNorm),
+        ("mlp.c_fc", Part::MlpUp),
+        ("mlp.c_proj", Part::MlpDown),
+    ],
     inputs_first: true,
 };
 
-/// Stands before the keys of everything but the head in files saved from the model with its head.
-const PREFIX: &str = "transformer.";
-
-/// Loads a model from one safetensors file and its configuration.
-pub(super) fn load(
-    config: &[u8],
-    bytes: &[u8],
-    precision: Option<Precision>,
-    progress: &mut Progress<'_>,
-) -> Result<Loaded> {
-    let config = Config::from_json(config)?;
-    refuse_long_header(bytes)?;
-    // The library checks that the tensors cover the file exactly, without gaps or overlaps.
-    let file = SliceSafetensors::new(bytes).map_err(|error| {
-        damaged(format!("the safetensors file does not agree with its header ({error}); download it again"))
-    })?;
-    let tensors = file.tensors();
-    let dtypes: Vec<String> = tensors.iter().map(|(_, view)| format!("{:?}", view.dtype())).collect();
-    let mut entries = Entries::new();
-    let mut keys = std::collections::BTreeMap::new();
-    for ((key, view), dtype) in tensors.iter().zip(&dtypes) {
-        let name = key.strip_prefix(PREFIX).unwrap_or(key);
-        if is_buffer(name) {
-            continue;
-        }
-        if !matches!(dtype.as_str(), "F32" | "F16" | "BF16") {
-            return Err(Error::new(
-                ErrorKind::UnsupportedModel,
-                format!("the tensor {key} has the type {dtype}; a safetensors file must be in F32, F16 or BF16"),
-            ));
-        }
-        keys.insert(name, key);
-        let entry = Entry { shape: view.shape().to_vec(), dtype, bytes: view.data() };
-        if entries.insert(name.to_owned(), entry).is_some() {
-            return Err(Error::new(
-                ErrorKind::UnexpectedTensor,
-                format!("the file holds the tensor {name} twice, with and without `{PREFIX}`"),
-            ));
-        }
-    }
-    check(&config, &NAMES, &entries)?;
-    let read = |scope: &str, name: &str| {
-        let tensor = file.load(keys[full_name(scope, name).as_str()], &Device::Cpu)?.to_dtype(DType::F32)?;
-        let input_by_output = !scope.is_empty() && tensor.rank() == 2;
-        Ok(Numbers::F32(if input_by_output { tensor.t()? } else { tensor }))
-    };
-    let Assembled { network, precision, parameters } = assemble(&config, &NAMES, &entries, &read, precision, progress)?;
-    let model = Gpt2::new(config, network);
-    Ok(Loaded { model, tokenizer: None, format: Format::Safetensors, precision, parameters })
+/// The name of a tensor without what stands before the keys in files saved from the model with its head.
+pub(super) fn plain_name(key: &str) -> &str {
+    key.strip_prefix("transformer.").unwrap_or(key)
 }
 
-/// Masks that old versions of the library saved with the weights: `h.N.attn.bias` and `h.N.attn.masked_bias`.
-fn is_buffer(name: &str) -> bool {
+/// Whether this is one of the masks that old versions of the library saved with the weights: `h.N.attn.bias` and
+/// `h.N.attn.masked_bias`.
+pub(super) fn is_buffer(name: &str) -> bool {
     name.strip_prefix("h.")
         .and_then(|rest| rest.split_once('.'))
-        .is_some_and(|(block, name)| block.parse::<u32>().is_ok() && matches!(name, "attn.bias" | "attn.masked_bias"))
+        .is_some_and(|(block, name)| block_number(block).is_some() && matches!(name, "attn.bias" | "attn.masked_bias"))
 }
 
-/// The library refuses this too, without the numbers a person needs to see.
-fn refuse_long_header(bytes: &[u8]) -> Result<()> {
-    let length = bytes.first_chunk().map_or(u64::MAX, |length| u64::from_le_bytes(*length));
-    if length > (bytes.len() as u64).saturating_sub(8) {
-        return Err(damaged(format!(
-            "the safetensors header claims {length} bytes, and the file has {}; download it again",
-            bytes.len()
-        )));
+/// Reads the header of the safetensors file `name` in front of `bytes`: eight bytes of length, then JSON.
+pub(super) fn header(name: &str, bytes: &[u8], size: Option<u64>) -> Result<Header, Unread> {
+    let Some(length) = bytes.first_chunk().map(|length| u64::from_le_bytes(*length)) else {
+        return Err(Unread::Short(8));
+    };
+    let most = size.map_or(MOST_HEADER_BYTES, |size| size.saturating_sub(8).min(MOST_HEADER_BYTES));
+    if length > most {
+        return Err(damaged(match size {
+            Some(size) => {
+                format!("the header of {name} claims {length} bytes, and the file has {size}; download it again")
+            }
+            None => format!("the header of {name} claims {length} bytes; at most {MOST_HEADER_BYTES} are allowed"),
+        }));
     }
-    Ok(())
+    let data = 8 + length;
+    let Some(json) = usize::try_from(data).ok().and_then(|data| bytes.get(8..data)) else {
+        return Err(Unread::Short(data));
+    };
+    let Entries(entries) = serde_json::from_slice(json)
+        .map_err(|error| damaged(format!("the header of {name} cannot be read ({error}); download it again")))?;
+    let mut tensors = Vec::with_capacity(entries.len());
+    for (key, entry) in entries {
+        tensors.push(entry.checked(key)?);
+    }
+    Ok(Header { format: Format::Safetensors, config: None, tokenizer: Ok(None), tensors, data, alignment: 1 })
 }
 
-fn damaged(message: String) -> Error {
-    Error::new(ErrorKind::DamagedModel, message)
+/// The types there are, with the bytes of a number, and candle's reader for those a GPT-2 is published in. Another one
+/// may be newer than this list; then its tensor's size says how large its numbers are.
+const TYPES: [(&str, u64, Option<GgmlDType>); 14] = [
+    ("F32", 4, Some(GgmlDType::F32)),
+    ("F16", 2, Some(GgmlDType::F16)),
+    ("BF16", 2, Some(GgmlDType::BF16)),
+    ("F64", 8, None),
+    ("BOOL", 1, None),
+    ("U8", 1, None),
+    ("I8", 1, None),
+    ("U16", 2, None),
+    ("I16", 2, None),
+    ("U32", 4, None),
+    ("I32", 4, None),
+    ("U64", 8, None),
+    ("I64", 8, None),
+    ("F8_E4M3", 1, None),
+];
+
+/// A tensor as the JSON has it.
+#[derive(Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: [u64; 2],
+}
+
+impl Entry {
+    fn checked(self, name: String) -> Result<TensorInfo, Unread> {
+        let Self { dtype: type_name, shape: sizes, data_offsets: [begin, end] } = self;
+        let claims = || {
+            damaged(format!(
+                "the tensor {name} has the shape {sizes:?} in {type_name} and claims the bytes {begin} to {end}, \
+                 which is something else; download the file again"
+            ))
+        };
+        let shape = sizes.iter().map(|&size| usize::try_from(size).map_err(|_| claims())).collect::<Result<_, _>>()?;
+        let numbers = sizes.iter().try_fold(1, |product: u64, &size| product.checked_mul(size)).ok_or_else(claims)?;
+        let known = TYPES.iter().find(|(known, ..)| *known == type_name);
+        let fits = known.is_none_or(|(_, bytes, _)| numbers.checked_mul(*bytes) == end.checked_sub(begin));
+        if !fits || begin > end {
+            return Err(claims());
+        }
+        let dtype = known.and_then(|(.., dtype)| *dtype);
+        Ok(TensorInfo { name, type_name, dtype, shape, begin, end })
+    }
+}
+
+/// All tensors of the JSON object, a name that stands there twice included.
+struct Entries(Vec<(String, Entry)>);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Tensors;
+        impl<'de> Visitor<'de> for Tensors {
+            type Value = Entries;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of tensors")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if name == "__metadata__" {
+                        map.next_value::<IgnoredAny>()?;
+                    } else {
+                        entries.push((name, map.next_value()?));
+                    }
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Tensors)
+    }
+}
+
+fn damaged(message: String) -> Unread {
+    Error::new(ErrorKind::DamagedModel, message).into()
 }

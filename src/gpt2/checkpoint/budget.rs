@@ -1,0 +1,88 @@
+//! How much memory a model needs, from its header alone.
+
+use std::collections::BTreeMap;
+
+use candle_core::quantized::GgmlDType;
+
+use super::parts::{Role, Slot};
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpt2::Config;
+use crate::gpt2::linear::{BLOCK, Precision};
+use crate::gpt2::memory::MIB;
+
+/// For activations, the tokenizer, the pieces of a file on their way, and the program itself.
+const WORKING_SPACE: u64 = 48 * MIB;
+
+/// What is kept of a tensor: its shape as `[out, in]`, and the type of the file.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub shape: Vec<usize>,
+    pub dtype: GgmlDType,
+    /// The file it is in, by its place among the weights files.
+    pub file: usize,
+}
+
+/// The precision a matrix will be held in: the one asked for, else that of the file if there is such a one here, else
+/// the nearest that keeps the size of the file in bounds. Rows that make no blocks stay in f32.
+pub(super) fn precision_of(asked: Option<Precision>, dtype: GgmlDType, inputs: usize) -> Precision {
+    let wanted = asked.unwrap_or(match dtype {
+        GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16 => Precision::F32,
+        GgmlDType::Q4_0 => Precision::Q4_0,
+        _ => Precision::Q8_0,
+    });
+    if inputs.is_multiple_of(BLOCK) { wanted } else { Precision::F32 }
+}
+
+/// Bytes of all tensors as they will be kept.
+pub(super) fn kept(found: &BTreeMap<Slot, Found>, asked: Option<Precision>) -> u64 {
+    let bytes = |(slot, found): (&Slot, &Found)| match (slot.role(), found.shape.as_slice()) {
+        (Role::Table | Role::Weight, &[outputs, inputs]) => {
+            precision_of(asked, found.dtype, inputs).bytes(outputs as u64, inputs as u64)
+        }
+        (_, shape) => shape.iter().fold(4, |bytes: u64, &size| bytes.saturating_mul(size as u64)),
+    };
+    found.iter().map(bytes).fold(0, u64::saturating_add)
+}
+
+/// Bytes needed to load and run a model of these tensors: the tensors themselves, the keys and values of a full context,
+/// the largest matrix that is turned around on its way, and some working space.
+pub(super) fn needed(
+    found: &BTreeMap<Slot, Found>,
+    config: Option<&Config>,
+    asked: Option<Precision>,
+    turns: bool,
+) -> u64 {
+    let positions = config.map_or(0, |config| {
+        [2, 4, config.n_layer, config.n_positions, config.n_embd]
+            .into_iter()
+            .fold(1u64, |bytes, size| bytes.saturating_mul(size as u64))
+    });
+    let turned = found.iter().filter(|(slot, _)| turns && slot.role() == Role::Weight).map(|(_, found)| {
+        match found.shape.as_slice() {
+            &[outputs, inputs] if precision_of(asked, found.dtype, inputs) != Precision::F32 => {
+                4 * (outputs as u64).saturating_mul(inputs as u64)
+            }
+            _ => 0,
+        }
+    });
+    [kept(found, asked), positions, turned.max().unwrap_or(0), WORKING_SPACE].into_iter().fold(0, u64::saturating_add)
+}
+
+/// Refuses a model that needs more than `limit` bytes.
+///
+/// # Errors
+/// `OutOfMemory`, with both numbers and what would be less.
+pub(super) fn check(needed: u64, limit: u64) -> Result<()> {
+    if needed <= limit {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::OutOfMemory,
+        format!(
+            "the model needs {} MiB of at most {} MiB; load it in a smaller precision (q8_0 or q4_0), or choose a \
+             smaller model",
+            needed.div_ceil(MIB),
+            limit / MIB
+        ),
+    ))
+}

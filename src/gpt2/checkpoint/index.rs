@@ -1,0 +1,75 @@
+//! `model.safetensors.index.json`: which tensor is in which of several files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::ModelFile;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The files of a model in several, and what each must hold.
+#[derive(Debug, Deserialize)]
+pub(super) struct Index {
+    /// Tensor to file.
+    weight_map: BTreeMap<String, String>,
+}
+
+impl Index {
+    /// Reads the index in `file`.
+    ///
+    /// # Errors
+    /// `DamagedModel`.
+    pub fn read(file: &ModelFile<'_>) -> Result<Self> {
+        serde_json::from_slice(file.bytes).map_err(|error| {
+            damaged(format!("{} is no index of tensors ({error}); download it again", file.base_name()))
+        })
+    }
+
+    /// Holds the names of the weights files against the index.
+    ///
+    /// # Errors
+    /// `MissingTensor` for a file that is not there, `UnexpectedTensor` for one too many.
+    pub fn check_files<'a>(&self, files: impl Iterator<Item = &'a str>) -> Result<()> {
+        let named: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
+        let given: BTreeSet<&str> = files.collect();
+        if let Some(file) = named.difference(&given).next() {
+            return Err(Error::new(
+                ErrorKind::MissingTensor,
+                format!("the model is in {} files, and {file:?} is not among them; give all of them", named.len()),
+            ));
+        }
+        match given.difference(&named).next() {
+            None => Ok(()),
+            Some(file) => Err(Error::new(
+                ErrorKind::UnexpectedTensor,
+                format!("{file} is not one of the {} files that the model's index names; leave it out", named.len()),
+            )),
+        }
+    }
+
+    /// Holds the tensors of `file` against the index.
+    ///
+    /// # Errors
+    /// `MissingTensor` or `UnexpectedTensor`, with tensor and file.
+    pub fn check_tensors<'a>(&self, file: &str, tensors: impl Iterator<Item = &'a str>) -> Result<()> {
+        let given: BTreeSet<&str> = tensors.collect();
+        let mut named = self.weight_map.iter().filter(|(_, place)| *place == file);
+        if let Some((tensor, _)) = named.find(|(tensor, _)| !given.contains(tensor.as_str())) {
+            return Err(Error::new(
+                ErrorKind::MissingTensor,
+                format!("the tensor {tensor} should be in {file}, as the index says, and is not; download both again"),
+            ));
+        }
+        match given.iter().find(|tensor| self.weight_map.get(**tensor).is_none_or(|place| place != file)) {
+            None => Ok(()),
+            Some(tensor) => Err(Error::new(
+                ErrorKind::UnexpectedTensor,
+                format!("{file} holds the tensor {tensor}, which the index does not say; download both again"),
+            )),
+        }
+    }
+}
+
+fn damaged(message: String) -> Error {
+    Error::new(ErrorKind::DamagedModel, message)
+}

@@ -1,0 +1,436 @@
+//! The loader: bytes of files in, a model out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sha2::{Digest, Sha256};
+
+use super::assemble::{Assembled, assemble};
+use super::budget::{self, Found, precision_of};
+use super::header::{Header, HeaderReader, trailing};
+use super::index::Index;
+use super::parts::{Part, Role, Slot};
+use super::plan::{self, Plan, Planned};
+use super::receiver::{Held, Receiver, Target};
+use super::{Format, Loaded, ModelFile, Stream, gguf, sniff};
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpt2::linear::{BLOCK, Matrix, Precision};
+use crate::gpt2::matrix_builder::{MatrixBuilder, Order};
+use crate::gpt2::{Config, Gpt2};
+
+/// How to load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// What matrices are held in; `None` is as in the file, as [`load`](super::load) says. A matrix whose rows make no
+    /// blocks of 32 stays in f32, with a notice.
+    pub precision: Option<Precision>,
+    /// Bytes the model and its cache may take. The default is what 32-bit WebAssembly can address.
+    pub memory_limit: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { precision: None, memory_limit: 1 << 32 }
+    }
+}
+
+/// Whether a file is to be read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// More of it is needed.
+    More,
+    /// The rest of it is of no use: call [`Loader::end_file`].
+    Enough,
+}
+
+/// Makes a model of files that stream in, one after the other, in pieces of any size. How they are cut makes no
+/// difference to the model, not by a bit.
+///
+/// For each of its streams, in any order: [`begin_file`](Self::begin_file), [`push`](Self::push) until the file or the
+/// [`Flow`] ends, [`end_file`](Self::end_file). Then [`finish`](Self::finish). After an error it is of no more use;
+/// dropping it, at any time, frees all it holds.
+///
+/// What is kept is allocated once, when the data of its tensor begins. Beside it there are the header, pieces of a few
+/// rows, and at most one matrix in f32, where a file has it turned around and it is to be quantised.
+pub struct Loader {
+    options: Options,
+    config: Option<Config>,
+    index: Option<Index>,
+    streams: Vec<Stream>,
+    names: Vec<String>,
+    digests: BTreeMap<String, String>,
+    /// Streams whose header was read.
+    opened: BTreeSet<usize>,
+    format: Option<Format>,
+    open: Option<Open>,
+    found: BTreeMap<Slot, Found>,
+    held: BTreeMap<Slot, Held>,
+    tokenizer: Option<gguf::Tokenizer>,
+    notices: Vec<String>,
+    /// Bytes of weights taken.
+    done: u64,
+}
+
+struct Open {
+    file: usize,
+    taken: u64,
+    digest: Sha256,
+    stage: Stage,
+}
+
+enum Stage {
+    Header(HeaderReader),
+    Tensors(Tensors),
+    /// The rest of the file is not needed.
+    Enough,
+}
+
+/// The tensors of a file on their way.
+struct Tensors {
+    /// Place in the file.
+    at: u64,
+    plan: Plan,
+    end: u64,
+    receiver: Option<Receiver>,
+}
+
+impl Loader {
+    /// A loader for weights in `streams`, with whatever small files are `companions` (of these it reads `config.json`
+    /// and `*.safetensors.index.json`); [`sort`](super::sort) gives both.
+    ///
+    /// # Errors
+    /// `NotAModel` if the configuration is an HTML page or the like, else as [`Config::from_json`]; `DamagedModel` for
+    /// a broken index, `MissingTensor` for a file it names that is not among the streams.
+    pub fn new(companions: &[ModelFile<'_>], streams: Vec<Stream>, options: Options) -> Result<Self> {
+        let config = companions.iter().find(|file| file.base_name() == "config.json");
+        let index = companions.iter().find(|file| file.base_name().ends_with(".safetensors.index.json"));
+        for file in config.into_iter().chain(index) {
+            sniff::refuse_foreign(file.base_name(), file.bytes)?;
+        }
+        let index = index.map(Index::read).transpose()?;
+        if let Some(index) = &index {
+            index.check_files(weights(&streams).map(|stream| stream.name.as_str()))?;
+        }
+        Ok(Self {
+            options,
+            config: config.map(|file| Config::from_json(file.bytes)).transpose()?,
+            index,
+            names: streams.iter().map(|stream| stream.name.clone()).collect(),
+            streams,
+            digests: BTreeMap::new(),
+            opened: BTreeSet::new(),
+            format: None,
+            open: None,
+            found: BTreeMap::new(),
+            held: BTreeMap::new(),
+            tokenizer: None,
+            notices: Vec::new(),
+            done: 0,
+        })
+    }
+
+    /// Begins one of the streams.
+    ///
+    /// # Errors
+    /// `InvalidRequest` if another file is open, or this is none of the streams, or was there before.
+    pub fn begin_file(&mut self, name: &str) -> Result<()> {
+        let file = self.streams.iter().position(|stream| stream.name == name);
+        let file = file.filter(|file| self.open.is_none() && !self.digests.contains_key(&self.names[*file]));
+        let file = file.ok_or_else(|| {
+            Error::new(ErrorKind::InvalidRequest, format!("{name} is none of the files that are to come now"))
+        })?;
+        let reader = HeaderReader::new(name, self.streams[file].size);
+        self.open = Some(Open { file, taken: 0, digest: Sha256::new(), stage: Stage::Header(reader) });
+        Ok(())
+    }
+
+    /// Takes the next bytes of the open file.
+    ///
+    /// # Errors
+    /// `NotAModel`, `DamagedModel`, `UnsupportedModel`, `MissingTensor`, `UnexpectedTensor`, `WrongShape`,
+    /// `BadTokenizer` or `OutOfMemory`; the sentence names the file, field or tensor. Nothing is allocated on the word
+    /// of a header before its numbers were held against the size of the file and the limit of memory.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Flow> {
+        let mut open = self.open.take().ok_or_else(|| not_open("push"))?;
+        let stream = &self.streams[open.file];
+        open.taken += bytes.len() as u64;
+        if let Some(size) = stream.size.filter(|size| open.taken > *size) {
+            return Err(damaged(format!("{} goes on after the {size} bytes it should have", stream.name)));
+        }
+        if !stream.tokenizer_only {
+            open.digest.update(bytes);
+            self.done += bytes.len() as u64;
+        }
+        self.advance(&mut open, bytes)?;
+        let flow = if matches!(open.stage, Stage::Enough) { Flow::Enough } else { Flow::More };
+        self.open = Some(open);
+        Ok(flow)
+    }
+
+    fn advance(&mut self, open: &mut Open, mut bytes: &[u8]) -> Result<()> {
+        if let Stage::Header(reader) = &mut open.stage {
+            let Some(header) = reader.push(&mut bytes)? else { return Ok(()) };
+            self.header(open, header)?;
+        }
+        if let Stage::Tensors(tensors) = &mut open.stage {
+            self.data(open.file, tensors, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the open file.
+    ///
+    /// # Errors
+    /// `DamagedModel` if it is cut short, and all those of [`push`](Self::push).
+    pub fn end_file(&mut self) -> Result<()> {
+        let mut open = self.open.take().ok_or_else(|| not_open("end_file"))?;
+        if let Stage::Header(reader) = &mut open.stage {
+            let header = reader.end()?;
+            self.header(&mut open, header)?;
+        }
+        let name = &self.names[open.file];
+        if let Stage::Tensors(Tensors { at, plan, .. }) = &open.stage
+            && let Some(next) = plan.front()
+        {
+            return Err(damaged(format!(
+                "{name} ends at byte {at}, before the end of the tensor {} at byte {}; it is cut short, download it again",
+                next.name, next.end
+            )));
+        }
+        self.digests.insert(name.clone(), hex(open.digest));
+        Ok(())
+    }
+
+    /// Bytes of weights taken, and how many there are, if that is known.
+    pub fn progress(&self) -> (u64, Option<u64>) {
+        (self.done, weights(&self.streams).map(|stream| stream.size).sum())
+    }
+
+    /// Bytes that the model takes when it runs, held in `precision`, with the keys and values of a full context and
+    /// some working space. None before the headers are known.
+    pub fn memory_needed(&self, precision: Option<Precision>) -> Option<u64> {
+        let config = self.config.as_ref()?;
+        let any = self.found.values().next()?;
+        let all = plan::all(&self.found, config).map(|slot| {
+            let expected = || Found { shape: slot.shape(config), dtype: any.dtype, file: 0 };
+            (slot, self.found.get(&slot).cloned().unwrap_or_else(expected))
+        });
+        let turns = self.format?.names().inputs_first;
+        Some(budget::needed(&all.collect(), Some(config), precision, turns))
+    }
+
+    /// The model.
+    ///
+    /// # Errors
+    /// `InvalidRequest` if a file is open or has not come.
+    pub fn finish(self) -> Result<Loaded> {
+        if let Some(stream) = self.streams.iter().find(|stream| !self.digests.contains_key(&stream.name)) {
+            return Err(Error::new(ErrorKind::InvalidRequest, format!("{} has not come to its end", stream.name)));
+        }
+        let (Some(config), Some(format)) = (self.config, self.format) else {
+            return Err(Error::new(
+                ErrorKind::NotAModel,
+                "there is no weights file; give a .gguf or a .safetensors file",
+            ));
+        };
+        let digests: Vec<_> =
+            weights(&self.streams).map(|stream| (&stream.name, &self.digests[&stream.name])).collect();
+        let sha256 = sha256_of_all(&digests);
+        let mut notices = self.notices;
+        notices.extend(not_quantised(&self.found, self.options.precision, format));
+        let Assembled { network, precision, parameters } = assemble(&config, format.names(), self.held)?;
+        let model = Gpt2::new(config, network);
+        Ok(Loaded { model, tokenizer: self.tokenizer, format, precision, parameters, sha256, notices })
+    }
+
+    /// Takes in what a header says, and turns to the data behind it.
+    fn header(&mut self, open: &mut Open, header: Header) -> Result<()> {
+        let Stage::Header(reader) = std::mem::replace(&mut open.stage, Stage::Enough) else { return Ok(()) };
+        let bytes = reader.into_bytes();
+        if self.streams[open.file].tokenizer_only {
+            self.tokenizer = Some(header.tokenizer?.ok_or_else(|| gguf::no_tokenizer(&self.names[open.file]))?);
+            return Ok(());
+        }
+        let plan = self.plan(open.file, &header)?;
+        let data = bytes.len().min(usize::try_from(header.data).unwrap_or(usize::MAX));
+        let mut tensors = Tensors { at: data as u64, end: header.end(), plan, receiver: None };
+        self.data(open.file, &mut tensors, &bytes[data..])?;
+        open.stage = Stage::Tensors(tensors);
+        Ok(())
+    }
+
+    /// Holds a header against all that is known of the model.
+    fn plan(&mut self, file: usize, header: &Header) -> Result<Plan> {
+        let name = &self.names[file];
+        if let Some(other) = self.format.replace(header.format)
+            && (other != header.format || header.format == Format::Gguf)
+        {
+            return Err(Error::new(
+                ErrorKind::UnsupportedModel,
+                format!(
+                    "{name} is one weights file too many; give one GGUF file, or the safetensors files of one model"
+                ),
+            ));
+        }
+        if let Some(config) = &header.config {
+            self.config = Some(config.clone()?);
+        }
+        if let Some(index) = &self.index {
+            index.check_tensors(name, header.tensors.iter().map(|tensor| tensor.name.as_str()))?;
+        }
+        let plan = plan::plan(header, file, &self.names, self.config.as_ref(), &mut self.found)?;
+        self.opened.insert(file);
+        let names = header.format.names();
+        if self.opened.len() == weights(&self.streams).count() {
+            let config = match self.config.take() {
+                Some(config) => config,
+                None => {
+                    let (config, notice) = plan::infer(&self.found, names)?;
+                    self.notices.push(notice);
+                    config
+                }
+            };
+            plan::check_complete(&self.found, &config, names)?;
+            self.config = Some(config);
+        }
+        if header.format == Format::Gguf {
+            self.tokenizer = header.tokenizer.clone()?;
+            gguf::check_vocabulary(self.tokenizer.as_ref(), self.config.as_ref())?;
+        }
+        let precision = self.options.precision;
+        let known = budget::needed(&self.found, None, precision, names.inputs_first);
+        budget::check(self.memory_needed(precision).unwrap_or(known), self.options.memory_limit)?;
+        Ok(plan)
+    }
+
+    /// Takes data of the tensors that `file` still has.
+    fn data(&mut self, file: usize, tensors: &mut Tensors, mut bytes: &[u8]) -> Result<()> {
+        while let Some(planned) = tensors.plan.front() {
+            let before = bytes.len() as u64;
+            let complete = match planned.keep {
+                Some((slot, _)) if tensors.at >= planned.begin => {
+                    let receiver = match &mut tensors.receiver {
+                        Some(receiver) => receiver,
+                        None if bytes.is_empty() => return Ok(()),
+                        none => none.insert(self.receiver(planned)?),
+                    };
+                    let complete = receiver.push(&mut bytes)?;
+                    if complete && let Some(receiver) = tensors.receiver.take() {
+                        self.held.insert(slot, receiver.finish()?);
+                    }
+                    complete
+                }
+                // Padding before a tensor, or one that is left out.
+                keep => {
+                    let to = if keep.is_some() { planned.begin } else { planned.end };
+                    let skipped = (to - tensors.at).min(before);
+                    bytes = &bytes[skipped as usize..];
+                    keep.is_none() && tensors.at + skipped == to
+                }
+            };
+            let moved = before - bytes.len() as u64;
+            tensors.at += moved;
+            if complete {
+                tensors.plan.pop_front();
+            } else if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+        if self.format == Some(Format::Safetensors) && !bytes.is_empty() {
+            return Err(trailing(&self.names[file], tensors.end));
+        }
+        tensors.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Room for a tensor whose data begins now.
+    fn receiver(&self, planned: &Planned) -> Result<Receiver> {
+        let Some((slot, dtype)) = planned.keep else { return Err(not_open("receiver")) };
+        let (shape, names) = (&self.found[&slot].shape, self.format.map(Format::names));
+        let turned = names.is_some_and(|names| names.turns(slot));
+        let (row, target) = match (slot.role(), shape.as_slice()) {
+            (Role::Table | Role::Weight, &[outputs, inputs]) => {
+                let precision = precision_of(self.options.precision, dtype, inputs);
+                let order = if turned { Order::InputsFirst } else { Order::OutputsFirst };
+                let builder = match self.twin(slot) {
+                    Some(twin) if twin.precision() == precision && twin.shape() == (outputs, inputs) => {
+                        MatrixBuilder::perhaps(twin)
+                    }
+                    _ => MatrixBuilder::new(outputs, inputs, precision, order)?,
+                };
+                (if turned { outputs } else { inputs }, Target::Matrix(builder, precision))
+            }
+            (_, shape) => (shape.last().copied().unwrap_or(1), Target::plain(shape)?),
+        };
+        Ok(Receiver::new(&planned.name, dtype, row, planned.end - planned.begin, target))
+    }
+
+    /// The token embedding for a head, and the other way round: many files repeat the one as the other.
+    fn twin(&self, slot: Slot) -> Option<&Matrix> {
+        let twin = match slot.part {
+            Part::TokenEmbedding => Part::Head,
+            Part::Head => Part::TokenEmbedding,
+            _ => return None,
+        };
+        match self.held.get(&Slot::single(twin)) {
+            Some(Held::Matrix(matrix)) => Some(matrix),
+            _ => None,
+        }
+    }
+}
+
+fn weights(streams: &[Stream]) -> impl Iterator<Item = &Stream> {
+    streams.iter().filter(|stream| !stream.tokenizer_only)
+}
+
+/// A notice of the matrices that stay in f32 although blocks were asked for.
+fn not_quantised(found: &BTreeMap<Slot, Found>, asked: Option<Precision>, format: Format) -> Option<String> {
+    let asked = asked.filter(|asked| *asked != Precision::F32)?;
+    let mut kept = found.iter().filter_map(|(slot, found)| match (slot.role(), found.shape.as_slice()) {
+        (Role::Table | Role::Weight, &[_, inputs]) if !inputs.is_multiple_of(BLOCK) => Some((*slot, inputs)),
+        _ => None,
+    });
+    let (first, inputs) = kept.next()?;
+    let (name, others) = (format.names().name(first), kept.count());
+    let others = if others == 0 { String::new() } else { format!(" and {others} more like it") };
+    Some(format!(
+        "{name}{others} stay in f32: rows of {inputs} numbers do not make blocks of {BLOCK} for {}",
+        asked.name()
+    ))
+}
+
+fn hex(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn sha256_of_all(digests: &[(&String, &String)]) -> String {
+    match digests {
+        [(_, digest)] => (*digest).clone(),
+        several => {
+            let mut lines: Vec<_> =
+                several.iter().map(|(name, digest)| (name, format!("{digest}  {name}\n"))).collect();
+            lines.sort();
+            hex(lines.iter().fold(Sha256::new(), |digest, (_, line)| digest.chain_update(line)))
+        }
+    }
+}
+
+fn not_open(call: &str) -> Error {
+    Error::new(ErrorKind::InvalidRequest, format!("no file is open for `{call}`; begin one first"))
+}
+
+fn damaged(message: String) -> Error {
+    Error::new(ErrorKind::DamagedModel, message)
+}
+
+/// The tensors of one file as they are held in f32, for the tests of [`oracle`](super::oracle).
+#[cfg(test)]
+pub(super) fn held_in_f32(config: &[u8], weights: &[u8]) -> BTreeMap<Slot, Held> {
+    let companions = if config.is_empty() { vec![] } else { vec![ModelFile { name: "config.json", bytes: config }] };
+    let stream = Stream { name: "model".into(), size: None, tokenizer_only: false };
+    let options = Options { precision: Some(Precision::F32), ..Options::default() };
+    let mut loader = Loader::new(&companions, vec![stream], options).unwrap();
+    loader.begin_file("model").unwrap();
+    loader.push(weights).unwrap();
+    loader.end_file().unwrap();
+    loader.held
+}

@@ -1,0 +1,228 @@
+//! The tensors a GPT-2 consists of, and what each format calls them.
+
+use std::collections::BTreeMap;
+
+use crate::gpt2::config::Config;
+
+/// A part of a GPT-2; tensors are a part's weight and bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    TokenEmbedding,
+    PositionEmbedding,
+    Norm,
+    Head,
+    AttentionNorm,
+    Qkv,
+    AttentionOutput,
+    MlpNorm,
+    MlpUp,
+    MlpDown,
+}
+
+/// What kind of thing a tensor is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A vector, or the table of positions: held in f32 in any case.
+    Plain,
+    /// A matrix `[out, in]` in every format.
+    Table,
+    /// A matrix of a block, `[out, in]`, which Hugging Face's `Conv1D` has turned around.
+    Weight,
+}
+
+/// One tensor of a GPT-2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Slot {
+    /// The block, or none for what is there once.
+    pub block: Option<usize>,
+    pub part: Part,
+    /// The bias, not the weight.
+    pub bias: bool,
+}
+
+impl Slot {
+    /// A weight that is there once.
+    pub const fn single(part: Part) -> Self {
+        Self { block: None, part, bias: false }
+    }
+
+    pub fn role(self) -> Role {
+        match self.part {
+            _ if self.bias => Role::Plain,
+            Part::TokenEmbedding | Part::Head => Role::Table,
+            Part::Qkv | Part::AttentionOutput | Part::MlpUp | Part::MlpDown => Role::Weight,
+            Part::PositionEmbedding | Part::Norm | Part::AttentionNorm | Part::MlpNorm => Role::Plain,
+        }
+    }
+
+    /// Number of dimensions.
+    pub fn rank(self) -> usize {
+        if self.role() == Role::Plain && self.part != Part::PositionEmbedding { 1 } else { 2 }
+    }
+
+    /// The shape in a model of this configuration; matrices are `[out, in]`.
+    pub fn shape(self, config: &Config) -> Vec<usize> {
+        let (embd, inner) = (config.n_embd, config.n_inner);
+        let (outputs, inputs) = match self.part {
+            Part::TokenEmbedding | Part::Head => (config.vocab_size, embd),
+            Part::PositionEmbedding => (config.n_positions, embd),
+            Part::Norm | Part::AttentionNorm | Part::MlpNorm => return vec![embd],
+            Part::Qkv => (3 * embd, embd),
+            Part::AttentionOutput => (embd, embd),
+            Part::MlpUp => (inner, embd),
+            Part::MlpDown => (embd, inner),
+        };
+        if self.bias { vec![outputs] } else { vec![outputs, inputs] }
+    }
+
+    /// Every tensor that a model of this configuration needs; the head only if `head`.
+    pub fn needed(config: &Config, head: bool) -> impl Iterator<Item = Self> {
+        let once =
+            [(Part::TokenEmbedding, false), (Part::PositionEmbedding, false), (Part::Norm, false), (Part::Norm, true)];
+        let parts = [Part::AttentionNorm, Part::Qkv, Part::AttentionOutput, Part::MlpNorm, Part::MlpUp, Part::MlpDown];
+        let blocks = (0..config.n_layer).flat_map(move |block| {
+            parts.into_iter().flat_map(move |part| [false, true].map(|bias| Self { block: Some(block), part, bias }))
+        });
+        once.into_iter()
+            .map(|(part, bias)| Self { block: None, part, bias })
+            .chain(head.then_some(Self::single(Part::Head)))
+            .chain(blocks)
+    }
+}
+
+/// What a format calls the parts.
+pub(super) struct Names {
+    /// Before the number of a block.
+    pub block: &'static str,
+    /// Parts there is one of.
+    pub single: [(&'static str, Part); 4],
+    /// Parts of each block.
+    pub of_block: [(&'static str, Part); 6],
+    /// Whether the matrices of a block are stored input x output.
+    pub inputs_first: bool,
+}
+
+impl Names {
+    /// The tensor of that name, if a GPT-2 can have it.
+    pub fn slot(&self, name: &str) -> Option<Slot> {
+        let (path, kind) = name.rsplit_once('.')?;
+        let bias = match kind {
+            "weight" => false,
+            "bias" => true,
+            _ => return None,
+        };
+        let of_block = path.strip_prefix(self.block).and_then(|rest| rest.strip_prefix('.'));
+        let (block, name, parts): (_, _, &[_]) = match of_block.and_then(|rest| rest.split_once('.')) {
+            Some((number, name)) => (Some(block_number(number)?), name, &self.of_block),
+            None => (None, path, &self.single),
+        };
+        let &(_, part) = parts.iter().find(|(known, _)| *known == name)?;
+        let only_weight = matches!(part, Part::TokenEmbedding | Part::PositionEmbedding | Part::Head);
+        (!(bias && only_weight)).then_some(Slot { block, part, bias })
+    }
+
+    /// The name of a tensor.
+    pub fn name(&self, slot: Slot) -> String {
+        let kind = if slot.bias { "bias" } else { "weight" };
+        let named = |parts: &[(&'static str, Part)]| {
+            parts.iter().find(|(_, part)| *part == slot.part).map_or("?", |(name, _)| *name)
+        };
+        match slot.block {
+            Some(block) => format!("{}.{block}.{}.{kind}", self.block, named(&self.of_block)),
+            None => format!("{}.{kind}", named(&self.single)),
+        }
+    }
+
+    /// The shape of a tensor as the format writes it.
+    pub fn stored_shape(&self, slot: Slot, config: &Config) -> Vec<usize> {
+        let mut shape = slot.shape(config);
+        if self.turns(slot) {
+            shape.reverse();
+        }
+        shape
+    }
+
+    /// Whether the format stores a tensor turned around.
+    pub fn turns(&self, slot: Slot) -> bool {
+        self.inputs_first && slot.role() == Role::Weight
+    }
+}
+
+/// The number of a block as files write it: digits without leading zeros.
+pub(super) fn block_number(text: &str) -> Option<usize> {
+    let number: usize = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+/// What the shapes of the tensors say of a model. Everything else has GPT-2's usual values; `n_head` is a guess.
+///
+/// `shapes` are `[out, in]`. None if a tensor that decides something is not there, or the width gives no number of
+/// heads.
+pub(super) fn infer(shapes: &BTreeMap<Slot, Vec<usize>>) -> Option<Config> {
+    /// The width of a head in every GPT-2 that was published.
+    const HEAD_DIM: usize = 64;
+    let rows = |slot: Slot| shapes.get(&slot).and_then(|shape| shape.first().copied());
+    let width = shapes.get(&Slot::single(Part::TokenEmbedding))?.get(1).copied()?;
+    if width == 0 || !width.is_multiple_of(HEAD_DIM) {
+        return None;
+    }
+    Some(Config {
+        vocab_size: rows(Slot::single(Part::TokenEmbedding))?,
+        n_positions: rows(Slot::single(Part::PositionEmbedding))?,
+        n_embd: width,
+        n_layer: shapes.keys().filter_map(|slot| slot.block).max()?.saturating_add(1),
+        n_head: width / HEAD_DIM,
+        n_inner: rows(Slot { block: Some(0), part: Part::MlpUp, bias: false })?,
+        ..Config::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{gguf, safetensors};
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        let config = Config { n_layer: 12, ..Config::default() };
+        for names in [&safetensors::NAMES, &gguf::NAMES] {
+            let mut seen = 0;
+            for slot in Slot::needed(&config, true) {
+                assert_eq!(names.slot(&names.name(slot)), Some(slot));
+                seen += 1;
+            }
+            assert_eq!(seen, 5 + 12 * 12);
+        }
+        assert_eq!(
+            safetensors::NAMES.name(Slot { block: Some(3), part: Part::MlpUp, bias: true }),
+            "h.3.mlp.c_fc.bias"
+        );
+        assert_eq!(gguf::NAMES.name(Slot::single(Part::TokenEmbedding)), "token_embd.weight");
+    }
+
+    #[test]
+    fn other_names_are_nothing() {
+        for name in
+            ["", "weight", "wte.bias", "lm_head.bias", "h.01.ln_1.bias", "h.x.ln_1.bias", "h.1.wte.weight", "wte.gamma"]
+        {
+            assert_eq!(safetensors::NAMES.slot(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn shapes_decide_all_but_the_heads() {
+        let config = Config {
+            vocab_size: 70,
+            n_positions: 9,
+            n_embd: 128,
+            n_layer: 3,
+            n_head: 2,
+            n_inner: 99,
+            ..Config::default()
+        };
+        let mut shapes: BTreeMap<_, _> = Slot::needed(&config, false).map(|slot| (slot, slot.shape(&config))).collect();
+        assert_eq!(infer(&shapes), Some(config));
+        shapes.remove(&Slot::single(Part::PositionEmbedding));
+        assert_eq!(infer(&shapes), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! What is to be done with each tensor of a file, decided from its header alone.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use candle_core::quantized::GgmlDType;
+
+use super::assemble::missing;
+use super::budget::Found;
+use super::header::{Header, TensorInfo};
+use super::parts::{self, Names, Part, Slot};
+use super::{Format, gguf, safetensors};
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpt2::Config;
+
+/// What follows in a file, in its order.
+pub(super) type Plan = VecDeque<Planned>;
+
+/// One tensor of a file.
+#[derive(Debug)]
+pub(super) struct Planned {
+    /// Its name in the file.
+    pub name: String,
+    /// Where it belongs, and the type of its numbers; none if it is left out.
+    pub keep: Option<(Slot, GgmlDType)>,
+    /// Where its data begins in the file.
+    pub begin: u64,
+    /// Where its data ends.
+    pub end: u64,
+}
+
+impl Format {
+    pub(super) fn names(self) -> &'static Names {
+        match self {
+            Self::Safetensors => &safetensors::NAMES,
+            Self::Gguf => &gguf::NAMES,
+        }
+    }
+}
+
+/// Plans the tensors of weights file number `file`, and adds those of the model to `found`.
+///
+/// # Errors
+/// `UnexpectedTensor` for one that a GPT-2 does not have or that is there twice, `UnsupportedModel` for a type that
+/// cannot be read, `WrongShape`.
+pub(super) fn plan(
+    header: &Header,
+    file: usize,
+    files: &[String],
+    config: Option<&Config>,
+    found: &mut BTreeMap<Slot, Found>,
+) -> Result<Plan> {
+    let names = header.format.names();
+    let mut plan = Plan::with_capacity(header.tensors.len());
+    for tensor in &header.tensors {
+        let (begin, end) = (header.data.saturating_add(tensor.begin), header.data.saturating_add(tensor.end));
+        let mut planned = Planned { name: tensor.name.clone(), keep: None, begin, end };
+        let plain = match header.format {
+            Format::Safetensors => safetensors::plain_name(&tensor.name),
+            Format::Gguf => &tensor.name,
+        };
+        if header.format == Format::Safetensors && safetensors::is_buffer(plain) {
+            plan.push_back(planned);
+            continue;
+        }
+        let slot = names.slot(plain).filter(|slot| config.is_none_or(|config| is_of(*slot, config)));
+        let slot = slot.ok_or_else(|| {
+            Error::new(
+                ErrorKind::UnexpectedTensor,
+                format!("the file holds the tensor {}, which a GPT-2 of this configuration does not have", tensor.name),
+            )
+        })?;
+        let dtype = tensor.dtype.ok_or_else(|| unreadable(header.format, tensor))?;
+        let shape = shape(names, slot, tensor, config)?;
+        planned.keep = Some((slot, dtype));
+        plan.push_back(planned);
+        if let Some(first) = found.insert(slot, Found { shape, dtype, file }) {
+            let (first, second) = (&files[first.file], &files[file]);
+            let places =
+                if first == second { format!("twice in {first}") } else { format!("in {first} and in {second}") };
+            return Err(Error::new(
+                ErrorKind::UnexpectedTensor,
+                format!("the tensor {plain} stands {places}; give the files of one model, each once"),
+            ));
+        }
+    }
+    Ok(plan)
+}
+
+fn is_of(slot: Slot, config: &Config) -> bool {
+    slot.block.is_none_or(|block| block < config.n_layer)
+}
+
+/// The shape of a tensor as `[out, in]`, if it is right.
+fn shape(names: &Names, slot: Slot, tensor: &TensorInfo, config: Option<&Config>) -> Result<Vec<usize>> {
+    let mut shape = tensor.shape.clone();
+    match config.map(|config| names.stored_shape(slot, config)) {
+        Some(expected) if expected != shape => Err(Error::new(
+            ErrorKind::WrongShape,
+            format!(
+                "the tensor {} has the shape {shape:?}, and the configuration says {expected:?}; do the files belong \
+                 together?",
+                tensor.name
+            ),
+        )),
+        None if shape.len() != slot.rank() || shape.contains(&0) => Err(Error::new(
+            ErrorKind::WrongShape,
+            format!(
+                "the tensor {} has the shape {shape:?}, and a GPT-2's has {} dimensions, none of them 0",
+                tensor.name,
+                slot.rank()
+            ),
+        )),
+        _ => {
+            if names.turns(slot) {
+                shape.reverse();
+            }
+            Ok(shape)
+        }
+    }
+}
+
+fn unreadable(format: Format, tensor: &TensorInfo) -> Error {
+    let readable = match format {
+        Format::Safetensors => "a safetensors file in F32, F16 or BF16",
+        Format::Gguf => "a GGUF file in F32, F16, BF16, Q4_0 to Q8_0 or Q2_K to Q8_K",
+    };
+    Error::new(
+        ErrorKind::UnsupportedModel,
+        format!("the tensor {} has the type {}, which cannot be read; give {readable}", tensor.name, tensor.type_name),
+    )
+}
+
+/// The configuration that the shapes decide, with a notice of what was guessed.
+///
+/// # Errors
+/// `MissingTensor` if a tensor that decides something is not there, `UnsupportedModel` if the width gives no number of
+/// heads, `WrongShape` if the shapes contradict each other, and those of [`Config::checked`].
+pub(super) fn infer(found: &BTreeMap<Slot, Found>, names: &Names) -> Result<(Config, String)> {
+    let first_up = Slot { block: Some(0), part: Part::MlpUp, bias: false };
+    for slot in [Slot::single(Part::TokenEmbedding), Slot::single(Part::PositionEmbedding), first_up] {
+        if !found.contains_key(&slot) {
+            return Err(missing(names, slot));
+        }
+    }
+    let shapes = found.iter().map(|(slot, found)| (*slot, found.shape.clone())).collect();
+    let Some(config) = parts::infer(&shapes) else {
+        return Err(Error::new(
+            ErrorKind::UnsupportedModel,
+            "the weights alone do not say how many attention heads the model has; give the config.json from the same \
+             page with them",
+        ));
+    };
+    let config = config.checked()?;
+    for (slot, shape) in &shapes {
+        let (has, says) = (shape, slot.shape(&config));
+        if *has != says {
+            return Err(Error::new(
+                ErrorKind::WrongShape,
+                format!("the tensor {} has the shape {has:?}, and the other tensors say {says:?}", names.name(*slot)),
+            ));
+        }
+    }
+    let notice = format!(
+        "there is no config.json: {} attention heads are a guess from the width of {}, and the rest is taken to be as in \
+         GPT-2; if the text makes no sense, give the config.json",
+        config.n_head, config.n_embd
+    );
+    Ok((config, notice))
+}
+
+/// Checks that nothing is missing once all headers are known.
+///
+/// # Errors
+/// `MissingTensor`.
+pub(super) fn check_complete(found: &BTreeMap<Slot, Found>, config: &Config, names: &Names) -> Result<()> {
+    match all(found, config).find(|slot| !found.contains_key(slot)) {
+        None => Ok(()),
+        Some(slot) => Err(missing(names, slot)),
+    }
+}
+
+/// Every tensor the model has in the end.
+pub(super) fn all(found: &BTreeMap<Slot, Found>, config: &Config) -> impl Iterator<Item = Slot> {
+    let head = !config.tie_word_embeddings || found.contains_key(&Slot::single(Part::Head));
+    Slot::needed(config, head)
+}

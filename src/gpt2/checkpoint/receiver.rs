@@ -1,0 +1,151 @@
+//! The bytes of one tensor -> what is kept of it, a few rows at a time.
+
+use std::borrow::Cow;
+
+use candle_core::quantized::GgmlDType;
+use candle_core::{CpuStorage, Device, Tensor};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpt2::linear::{Matrix, Precision};
+use crate::gpt2::matrix_builder::MatrixBuilder;
+use crate::gpt2::memory;
+
+/// Rows are turned into numbers in pieces of about this many bytes.
+const PIECE_BYTES: usize = 1 << 16;
+
+/// A tensor as the model keeps it.
+pub(super) enum Held {
+    Plain(Tensor),
+    Matrix(Matrix),
+}
+
+/// What becomes of the numbers.
+pub(super) enum Target {
+    /// They stay 32-bit floats in this shape.
+    Plain(Vec<f32>, Vec<usize>),
+    /// They go into a matrix of this precision.
+    Matrix(MatrixBuilder, Precision),
+}
+
+impl Target {
+    /// Room for a tensor that stays as it is.
+    pub fn plain(shape: &[usize]) -> Result<Self> {
+        let mut numbers = memory::filled(shape.iter().product(), 0.0)?;
+        numbers.clear();
+        Ok(Self::Plain(numbers, shape.to_vec()))
+    }
+
+    fn precision(&self) -> Precision {
+        match self {
+            Self::Plain(..) => Precision::F32,
+            Self::Matrix(_, precision) => *precision,
+        }
+    }
+}
+
+/// Takes the data of one tensor in pieces of any size.
+pub(super) struct Receiver {
+    /// The tensor's name, for errors.
+    name: String,
+    dtype: GgmlDType,
+    /// Bytes of a row as the file has it.
+    row_bytes: usize,
+    /// Bytes still to come.
+    left: u64,
+    /// The rows being collected: whole words, because candle wants blocks aligned.
+    piece: Vec<u32>,
+    filled: usize,
+    target: Target,
+}
+
+impl Receiver {
+    /// A receiver for the tensor `name` of `dtype`, whose rows have `row` numbers and take `bytes` in all.
+    pub fn new(name: &str, dtype: GgmlDType, row: usize, bytes: u64, target: Target) -> Self {
+        let row_bytes = row / dtype.block_size() * dtype.type_size();
+        // `memory` need not be asked for this: it is 64 KB, or one row.
+        let piece = (PIECE_BYTES / row_bytes).max(1) * row_bytes;
+        let piece = usize::try_from(bytes).map_or(piece, |bytes| piece.min(bytes));
+        let piece = vec![0; piece.div_ceil(4)];
+        Self { name: name.to_owned(), dtype, row_bytes, left: bytes, piece, filled: 0, target }
+    }
+
+    /// Takes what belongs to this tensor from the front of `bytes`; gives the tensor once it is complete.
+    ///
+    /// # Errors
+    /// `DamagedModel` if a number is NaN or infinite, `UnsupportedModel` if it is too large for the precision,
+    /// `OutOfMemory`.
+    pub fn push(&mut self, bytes: &mut &[u8]) -> Result<bool> {
+        let whole = (PIECE_BYTES / self.row_bytes).max(1) * self.row_bytes;
+        while self.left > 0 && !bytes.is_empty() {
+            let wanted = usize::try_from(self.left).unwrap_or(usize::MAX).min(whole - self.filled);
+            let (taken, rest) = bytes.split_at(wanted.min(bytes.len()));
+            bytemuck::cast_slice_mut(&mut self.piece)[self.filled..][..taken.len()].copy_from_slice(taken);
+            self.filled += taken.len();
+            self.left -= taken.len() as u64;
+            *bytes = rest;
+            if self.filled == whole || self.left == 0 {
+                self.convert()?;
+                self.filled = 0;
+            }
+        }
+        Ok(self.left == 0)
+    }
+
+    /// The tensor, whose data is complete.
+    pub fn finish(self) -> Result<Held> {
+        Ok(match self.target {
+            Target::Plain(numbers, shape) => Held::Plain(Tensor::from_vec(numbers, shape, &Device::Cpu)?),
+            Target::Matrix(builder, _) => Held::Matrix(builder.finish()?),
+        })
+    }
+
+    /// Hands the collected rows on.
+    fn convert(&mut self) -> Result<()> {
+        let bytes = &bytemuck::cast_slice(&self.piece)[..self.filled];
+        let precision = self.target.precision();
+        if let (Target::Matrix(builder, _), true) = (&mut self.target, keeps_blocks(self.dtype, precision)) {
+            // A scale in half precision, whose largest exponent means "not finite", comes before the integers.
+            let scales = bytes.chunks_exact(self.dtype.type_size());
+            if !scales.clone().all(|block| u16::from_le_bytes([block[0], block[1]]) & 0x7c00 != 0x7c00) {
+                return Err(not_finite(&self.name));
+            }
+            return builder.push_blocks(bytes);
+        }
+        let count = self.filled / self.dtype.type_size() * self.dtype.block_size();
+        let CpuStorage::F32(numbers) = self.dtype.from_data(Cow::Borrowed(bytes)).dequantize(count)? else {
+            return Err(Error::new(ErrorKind::Engine, "the tensor library gave other numbers than f32"));
+        };
+        let greatest = precision.greatest();
+        // Also false for what is no number.
+        if !numbers.iter().all(|number| number.abs() <= greatest) {
+            if !numbers.iter().all(|number| number.is_finite()) {
+                return Err(not_finite(&self.name));
+            }
+            return Err(Error::new(
+                ErrorKind::UnsupportedModel,
+                format!(
+                    "the tensor {} holds numbers over {greatest}, which {} cannot hold; load the model in f32",
+                    self.name,
+                    precision.name()
+                ),
+            ));
+        }
+        match &mut self.target {
+            Target::Plain(held, _) => held.extend_from_slice(&numbers),
+            Target::Matrix(builder, _) => builder.push(&numbers)?,
+        }
+        Ok(())
+    }
+}
+
+/// Whether blocks of the file are kept as they are.
+fn keeps_blocks(dtype: GgmlDType, precision: Precision) -> bool {
+    precision != Precision::F32 && precision.stored() == dtype
+}
+
+fn not_finite(name: &str) -> Error {
+    Error::new(
+        ErrorKind::DamagedModel,
+        format!("the tensor {name} holds NaN or infinite numbers; the file is damaged, download it again"),
+    )
+}
