@@ -1,16 +1,24 @@
 //! GPT-2's byte-level BPE, on the `tokenizers` crate.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use sha2::{Digest, Sha256};
 use tokenizers::Model;
-use tokenizers::models::bpe::{BPE, Vocab};
+use tokenizers::models::bpe::BPE;
 use tokenizers::utils::SysRegex;
 
 use crate::error::{Error, ErrorKind, Result};
+
+pub use added::AddedToken;
+use added::{AddedTokens, Piece};
+pub use parts::Parts;
+
+mod added;
+mod files;
+mod json;
+mod parts;
 
 /// How GPT-2's one special token is written. It is found in a vocabulary by this content, never by its id.
 pub const END_OF_TEXT: &str = "<|endoftext|>";
@@ -48,6 +56,11 @@ pub struct Tokenizer {
     bytes: Vec<u8>,
     /// Where each token's bytes end; they begin where those of the token before end.
     ends: Vec<usize>,
+    added: AddedTokens,
+    /// Whether text that does not begin with a space is given one.
+    add_prefix_space: bool,
+    /// Whether text is cut by [`words`] before the merges.
+    split_words: bool,
     eos: Option<u32>,
     sha256: String,
 }
@@ -57,140 +70,66 @@ impl Tokenizer {
     /// line `#version: ...`), as OpenAI and Hugging Face publish them.
     ///
     /// # Errors
-    /// [`ErrorKind::BadTokenizer`] if a file is not of this form, or as [`from_tokens_merges`](Self::from_tokens_merges).
+    /// [`ErrorKind::BadTokenizer`] if a file is not of this form, or as [`from_parts`](Self::from_parts).
     pub fn from_vocab_merges(vocab_json: &[u8], merges_txt: &[u8]) -> Result<Self> {
-        let vocab: HashMap<String, u32> = serde_json::from_slice(vocab_json)
-            .map_err(|error| bad(format!("vocab.json is not a JSON object of tokens and ids: {error}")))?;
-        let count = vocab.len();
-        let mut tokens = vec![None; count];
-        for (token, id) in vocab {
-            let place = tokens.get_mut(id as usize).ok_or_else(|| {
-                bad(format!(
-                    "vocab.json gives {token:?} the id {id}, but the ids of {count} tokens end at {}",
-                    count - 1
-                ))
-            })?;
-            if let Some(other) = place {
-                return Err(bad(format!("vocab.json gives the id {id} twice, to {other:?} and to {token:?}")));
-            }
-            *place = Some(token);
-        }
-        // `count` ids below `count`, none twice: none is missing.
-        let tokens = tokens.into_iter().flatten().collect();
-
-        let merges = std::str::from_utf8(merges_txt)
-            .map_err(|error| bad(format!("merges.txt is not UTF-8 from byte {} on", error.valid_up_to())))?;
-        let lines = (1..).zip(merges.lines()).filter(|&(number, line)| number > 1 || !line.starts_with("#version"));
-        Self::build(tokens, lines.map(|(number, line)| (Source::Line(number), line)))
+        Self::from_parts(files::vocab_merges(vocab_json, merges_txt)?)
     }
 
     /// From the token spellings in the order of their ids and the merges (`"a b"`, best first), as a GGUF file holds
     /// them.
     ///
     /// # Errors
-    /// [`ErrorKind::BadTokenizer`] if a token stands there twice, one of the 256 characters that stand for bytes is
-    /// missing, there are no merges, or a merge is malformed, stands there twice, or makes or needs something that is
-    /// no token.
+    /// As [`from_parts`](Self::from_parts).
     pub fn from_tokens_merges(tokens: Vec<String>, merges: &[String]) -> Result<Self> {
-        Self::build(tokens, (0..).zip(merges).map(|(index, merge)| (Source::Index(index), merge.as_str())))
-    }
-
-    fn build<'a>(tokens: Vec<String>, merges: impl Iterator<Item = (Source, &'a str)>) -> Result<Self> {
-        let mut digest = Digester::default();
-        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(tokens.len()));
-        digest.count(tokens.len());
-        for token in &tokens {
-            digest.text(token);
-            spelled_bytes(token, &mut bytes);
-            ends.push(bytes.len());
-        }
-
-        let mut vocab = Vocab::with_capacity(tokens.len());
-        for (id, token) in (0..).zip(tokens) {
-            if let Some(other) = vocab.get(&token) {
-                return Err(bad(format!("the token {token:?} stands in the vocabulary twice, as {other} and {id}")));
-            }
-            vocab.insert(token, id);
-        }
-        for (byte, character) in ALPHABET.iter().enumerate() {
-            if !vocab.contains_key(character.encode_utf8(&mut [0; 4]) as &str) {
-                return Err(bad(format!(
-                    "the vocabulary has no token {character:?} for the byte 0x{byte:02X}: it is not a byte-level BPE"
-                )));
-            }
-        }
-
-        let (mut pairs, mut seen) = (Vec::new(), HashSet::new());
-        let mut result = String::new();
-        for (source, merge) in merges {
-            let (left, right) = merge
-                .split_once(' ')
-                .filter(|(left, right)| !left.is_empty() && !right.is_empty() && !right.contains(' '))
-                .ok_or_else(|| bad(format!("{source} is {merge:?}, not two tokens with one space between")))?;
-            result.clear();
-            result.extend([left, right]);
-            if let Some(missing) = [left, right, &result].into_iter().find(|&part| !vocab.contains_key(part)) {
-                return Err(bad(format!("{source} is {merge:?}, but {missing:?} is not in the vocabulary")));
-            }
-            if !seen.insert(merge) {
-                return Err(bad(format!("{source} is {merge:?}, which stands there before")));
-            }
-            digest.text(merge);
-            pairs.push((left.to_owned(), right.to_owned()));
-        }
-        if pairs.is_empty() {
-            return Err(bad("there are no merges: merges.txt (or the list in the GGUF file) is empty".to_owned()));
-        }
-
-        let eos = vocab.get(END_OF_TEXT).copied();
-        // No cache of words: it would outlive the tokenizer, and saves little.
-        let bpe = BPE::builder()
-            .vocab_and_merges(vocab, pairs)
-            .cache_capacity(0)
-            .build()
-            .map_err(|error| bad(format!("the tokenizer library refused vocabulary and merges: {error}")))?;
-        Ok(Self { bpe, bytes, ends, eos, sha256: digest.finish() })
+        Self::from_parts(Parts { tokens, merges: merges.to_vec(), ..Parts::default() })
     }
 
     /// The ids of `text`.
     ///
-    /// A typed `<|endoftext|>` is the ordinary tokens of its characters, unless `parse_special`: then it is the special
-    /// token, where the vocabulary has it. Takes time linear in the text, up to a logarithm in its longest word.
+    /// A typed `<|endoftext|>`, or another special token of the vocabulary, is the ordinary tokens of its characters,
+    /// unless `parse_special`: then it is the special token. Takes time linear in the text, up to a logarithm in its
+    /// longest word.
     ///
     /// # Errors
     /// [`ErrorKind::Engine`] if the library fails, which is not known to happen.
     pub fn encode(&self, text: &str, parse_special: bool) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
-        match self.eos.filter(|_| parse_special) {
-            Some(eos) => {
-                for (index, part) in text.split(END_OF_TEXT).enumerate() {
-                    if index > 0 {
-                        ids.push(eos);
-                    }
-                    self.encode_ordinary(part, &mut ids)?;
-                }
+        self.added.split(text, parse_special, &mut |piece| match piece {
+            Piece::Token(id) => {
+                ids.push(id);
+                Ok(())
             }
-            None => self.encode_ordinary(text, &mut ids)?,
-        }
+            Piece::Text(text) => self.encode_ordinary(text, &mut ids),
+        })?;
         Ok(ids)
     }
 
+    /// Appends the ids of `text`, in which no added token stands and which is not empty.
     fn encode_ordinary(&self, text: &str, ids: &mut Vec<u32>) -> Result<()> {
-        let mut spelling = String::new();
-        for word in words(text) {
-            spelling.clear();
-            spelling.extend(word.bytes().map(|byte| ALPHABET[usize::from(byte)]));
-            let tokens = self.bpe.tokenize(&spelling).map_err(|error| {
-                Error::new(ErrorKind::Engine, format!("the tokenizer library failed on {word:?}: {error}"))
-            })?;
-            ids.extend(tokens.into_iter().map(|token| token.id));
+        let text = match self.add_prefix_space && !text.starts_with(' ') {
+            true => Cow::Owned(format!(" {text}")),
+            false => Cow::Borrowed(text),
+        };
+        if self.split_words {
+            words(&text).try_for_each(|word| self.encode_word(word, ids))
+        } else {
+            self.encode_word(&text, ids)
         }
+    }
+
+    fn encode_word(&self, word: &str, ids: &mut Vec<u32>) -> Result<()> {
+        let spelling: String = word.bytes().map(|byte| ALPHABET[usize::from(byte)]).collect();
+        let tokens = self.bpe.tokenize(&spelling).map_err(|error| {
+            Error::new(ErrorKind::Engine, format!("the tokenizer library failed on {word:?}: {error}"))
+        })?;
+        ids.extend(tokens.into_iter().map(|token| token.id));
         Ok(())
     }
 
     /// The bytes of a token; `None` if there is no token `id`.
     ///
-    /// Those of the end-of-text token, and of any other that is not spelled in the byte alphabet, are its spelling.
+    /// Those of the end-of-text token, of any other added token, and of one that is not spelled in the byte alphabet,
+    /// are its spelling.
     pub fn bytes(&self, id: u32) -> Option<&[u8]> {
         Some(&self.bytes[self.range(id)?])
     }
@@ -221,7 +160,9 @@ impl Tokenizer {
 
     /// SHA-256, in hexadecimal, over: the number of tokens; the tokens in the order of their ids; the merges (`"a b"`),
     /// best first. Each token and merge is its length in bytes and then its UTF-8; numbers are eight bytes, least
-    /// first. So it is the same whatever kind of file they came from.
+    /// first. So it is the same whatever kind of file they came from. What sets a tokenizer apart from GPT-2's follows
+    /// as further texts, where there is anything: `add_prefix_space`, `no_regex`, `eos` and how it is written if that is
+    /// not `<|endoftext|>`, and for each other added token its properties and its content.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
@@ -275,45 +216,17 @@ fn spelled_bytes(token: &str, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Where a merge stands.
-enum Source {
-    /// On this line of merges.txt, counted from 1.
-    Line(usize),
-    /// At this place of a list, counted from 0.
-    Index(usize),
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(number) => write!(f, "line {number} of merges.txt"),
-            Self::Index(index) => write!(f, "merge {index} of the list"),
-        }
+/// A refusal. What it quotes from a file may be as long as the file: past a length it is cut.
+fn bad(mut message: String) -> Error {
+    const LONGEST: usize = 400;
+    if let Some((end, _)) = message.char_indices().nth(LONGEST) {
+        message.truncate(end);
+        message.push('…');
     }
-}
-
-/// The canonical form under [`Tokenizer::sha256`].
-#[derive(Default)]
-struct Digester(Sha256);
-
-impl Digester {
-    fn count(&mut self, count: usize) {
-        self.0.update((count as u64).to_le_bytes());
-    }
-
-    fn text(&mut self, text: &str) {
-        self.count(text.len());
-        self.0.update(text);
-    }
-
-    fn finish(self) -> String {
-        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
-fn bad(message: String) -> Error {
     Error::new(ErrorKind::BadTokenizer, message)
 }
 
+#[cfg(test)]
+mod file_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,7 +1,9 @@
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{NormalizerWrapper, TokenizerBuilder, TokenizerImpl};
 
@@ -38,17 +40,21 @@ fn as_files(tokens: &[String], merges: &[String]) -> (Vec<u8>, Vec<u8>) {
     (serde_json::to_vec(&vocab).unwrap(), format!("#version: 0.2\n{}\n", merges.join("\n")).into_bytes())
 }
 
-#[derive(Deserialize)]
-struct Encoding {
-    text: String,
-    ids: Vec<u32>,
+/// Strings and their ids by GPT-2's own tokenizer.
+pub(super) fn encodings() -> Vec<(String, Vec<u32>)> {
+    #[derive(Deserialize)]
+    struct Encoding {
+        text: String,
+        ids: Vec<u32>,
+    }
+    let encodings: Vec<Encoding> = serde_json::from_slice(&fixture("gpt2-encodings.json")).unwrap();
+    assert_eq!(encodings.len(), 64);
+    encodings.into_iter().map(|Encoding { text, ids }| (text, ids)).collect()
 }
 
 #[test]
 fn the_published_strings_encode_to_exactly_their_ids_and_back() {
-    let encodings: Vec<Encoding> = serde_json::from_slice(&fixture("gpt2-encodings.json")).unwrap();
-    assert_eq!(encodings.len(), 64);
-    for Encoding { text, ids } in encodings {
+    for (text, ids) in encodings() {
         assert_eq!(gpt2().encode(&text, false).unwrap(), ids, "{text:?}");
         assert_eq!(gpt2().decode(&ids), text);
     }
@@ -160,7 +166,7 @@ fn the_sha256_is_the_documented_one() {
 }
 
 #[track_caller]
-fn refused(result: Result<Tokenizer>, says: &str) {
+pub(super) fn refused(result: Result<Tokenizer>, says: &str) {
     let error = result.unwrap_err();
     assert_eq!(error.kind, ErrorKind::BadTokenizer);
     assert!(error.message.contains(says), "{error}");
@@ -241,7 +247,7 @@ fn library() -> &'static TokenizerImpl<BPE, NormalizerWrapper, ByteLevel, ByteLe
 }
 
 /// Text rich in what the pattern tells apart: letters, digits, white space of all kinds, apostrophes, marks, emoji.
-fn awkward_text() -> impl Strategy<Value = String> {
+pub(super) fn awkward_text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         prop::sample::select(
             &[
