@@ -38,15 +38,18 @@ impl Engine {
 
     /// Joins a model that was loaded with its tokenizer, and calls it `name` in records.
     ///
-    /// The tokenizer is the one inside a GGUF file (which may stand beside safetensors weights just for that), or
-    /// `vocab.json` and `merges.txt` of `tokenizer_files`.
+    /// The tokenizer is the one inside a GGUF file (which may stand beside safetensors weights just for that), or the
+    /// one among `tokenizer_files` ([`Tokenizer::from_files`]).
     ///
     /// # Errors
     /// [`ErrorKind::BadTokenizer`] if there is no tokenizer, or one with more tokens than the model has ids.
     pub fn new(name: &str, loaded: Loaded, tokenizer_files: &[ModelFile<'_>]) -> Result<Self> {
         let tokenizer = match loaded.tokenizer {
             Some(inside) => Tokenizer::from_tokens_merges(inside.tokens, &inside.merges)?,
-            None => from_files(tokenizer_files)?,
+            None => {
+                let files: Vec<_> = tokenizer_files.iter().map(|file| (file.name, file.bytes)).collect();
+                Tokenizer::from_files(&files)?
+            }
         };
         let vocab_size = loaded.model.vocab_size();
         if tokenizer.len() > vocab_size {
@@ -67,18 +70,6 @@ impl Engine {
         };
         Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters, notices: loaded.notices })
     }
-}
-
-fn from_files(files: &[ModelFile<'_>]) -> Result<Tokenizer> {
-    let named = |name| {
-        files.iter().find(|file| file.base_name() == name).map(|file| file.bytes).ok_or_else(|| {
-            Error::new(
-                ErrorKind::BadTokenizer,
-                format!("there is no {name}; give the model's vocab.json and merges.txt with its weights"),
-            )
-        })
-    };
-    Tokenizer::from_vocab_merges(named("vocab.json")?, named("merges.txt")?)
 }
 
 #[cfg(test)]
