@@ -1,11 +1,11 @@
 //! The files a user gives -> everything a generation needs.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpt2::checkpoint::{self, Loaded, ModelFile};
+use crate::gpt2::checkpoint::{self, HeaderReader, Loaded, ModelFile, gguf};
 use crate::gpt2::{Gpt2, Precision};
 use crate::model::LanguageModel;
 use crate::record::Identity;
-use crate::text::Tokenizer;
+use crate::text::{AddedToken, END_OF_TEXT, Parts, Tokenizer};
 
 /// A model, its tokenizer, and what a record says of both.
 #[derive(Debug)]
@@ -45,11 +45,8 @@ impl Engine {
     /// [`ErrorKind::BadTokenizer`] if there is no tokenizer, or one with more tokens than the model has ids.
     pub fn new(name: &str, loaded: Loaded, tokenizer_files: &[ModelFile<'_>]) -> Result<Self> {
         let tokenizer = match loaded.tokenizer {
-            Some(inside) => Tokenizer::from_tokens_merges(inside.tokens, &inside.merges)?,
-            None => {
-                let files: Vec<_> = tokenizer_files.iter().map(|file| (file.name, file.bytes)).collect();
-                Tokenizer::from_files(&files)?
-            }
+            Some(inside) => from_gguf(inside)?,
+            None => from_files(tokenizer_files)?,
         };
         let vocab_size = loaded.model.vocab_size();
         if tokenizer.len() > vocab_size {
@@ -70,6 +67,45 @@ impl Engine {
         };
         Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters, notices: loaded.notices })
     }
+}
+
+/// The tokenizer alone that `files` hold: inside the first GGUF file, or else as [`Tokenizer::from_files`] finds it.
+///
+/// # Errors
+/// As [`Tokenizer::from_files`] and [`HeaderReader::push`].
+pub fn tokenizer(files: &[ModelFile<'_>]) -> Result<Tokenizer> {
+    match files.iter().find(|file| file.bytes.starts_with(b"GGUF")) {
+        Some(file) => from_gguf(inside(file)?),
+        None => from_files(files),
+    }
+}
+
+/// The tokenizer that is known to be inside a GGUF file.
+fn inside(file: &ModelFile<'_>) -> Result<gguf::Tokenizer> {
+    let mut reader = HeaderReader::new(file.base_name(), Some(file.bytes.len() as u64));
+    let header = match reader.push(&mut &*file.bytes)? {
+        Some(header) => header,
+        None => reader.end()?,
+    };
+    header.tokenizer?.ok_or_else(|| gguf::no_tokenizer(file.base_name()))
+}
+
+fn from_files(files: &[ModelFile<'_>]) -> Result<Tokenizer> {
+    let files: Vec<_> = files.iter().map(|file| (file.name, file.bytes)).collect();
+    Tokenizer::from_files(&files)
+}
+
+fn from_gguf(inside: gguf::Tokenizer) -> Result<Tokenizer> {
+    let gguf::Tokenizer { tokens, merges, eos, control, user_defined, add_space_prefix } = inside;
+    let added = |ids: Vec<u32>, special| {
+        let spelled = ids.into_iter().filter_map(|id| tokens.get(id as usize));
+        spelled.map(move |content| AddedToken { special, ..AddedToken::special(content) }).collect::<Vec<_>>()
+    };
+    let added = [added(control, true), added(user_defined, false)].concat();
+    // By its content, where it has the usual one: the id is wrong in some files.
+    let named = eos.filter(|_| !tokens.iter().any(|token| token == END_OF_TEXT));
+    let eos = named.and_then(|id| tokens.get(id as usize).cloned());
+    Tokenizer::from_parts(Parts { tokens, merges, added, eos, add_prefix_space: add_space_prefix, ..Parts::default() })
 }
 
 #[cfg(test)]
@@ -106,6 +142,36 @@ mod tests {
         assert_eq!(files.identity.tokenizer_sha256, inside.identity.tokenizer_sha256);
         assert_eq!(files.identity, donated.identity);
         assert_ne!(files.identity.model_sha256, inside.identity.model_sha256);
+    }
+
+    #[test]
+    fn the_lists_of_a_gguf_file_are_heeded() {
+        let bytes = std::fs::read("fuzz/seeds/tokenizer/gguf").unwrap();
+        let spaced = tokenizer(&[ModelFile { name: "padded.gguf", bytes: &bytes }]).unwrap();
+        let plain = load(&[GGUF]).unwrap().tokenizer;
+        assert_eq!(spaced.encode("the", false).unwrap(), plain.encode(" the", false).unwrap());
+        assert_eq!((spaced.len(), spaced.eos()), (300, Some(299)));
+        // Written for a vocabulary of 302: the last two are no tokens.
+        assert!(spaced.bytes(300).is_none());
+
+        let fixture = fixture(GGUF.1);
+        let mut inside = super::inside(&ModelFile { name: "tiny.gguf", bytes: &fixture }).unwrap();
+        inside.tokens.extend(["<pad>".to_owned(), "  é".to_owned()]);
+        inside.control.push(300);
+        inside.user_defined.push(301);
+        let more = from_gguf(inside.clone()).unwrap();
+        assert_eq!(more.encode("<pad>  é", true).unwrap(), [300, 301]);
+        assert_eq!(more.encode("  é", false).unwrap(), [301]);
+        assert!(!more.encode("<pad>", false).unwrap().contains(&300));
+        assert_eq!(more.decode(&[300, 301]), "<pad>  é");
+
+        inside.eos = Some(7);
+        assert_eq!(from_gguf(inside.clone()).unwrap().eos(), Some(299), "by content");
+        inside.tokens[299] = "</s>".to_owned();
+        inside.eos = Some(299);
+        inside.control = vec![299];
+        let named = from_gguf(inside).unwrap();
+        assert_eq!((named.eos(), named.encode("</s>", true).unwrap()), (Some(299), vec![299]));
     }
 
     #[test]

@@ -31,6 +31,11 @@ pub(super) const NAMES: Names = Names {
 /// The name of the token embedding, whose rows are the vocabulary.
 const EMBEDDING: &str = "token_embd.weight";
 
+// Kinds of tokens, as llama.cpp numbers them.
+const CONTROL: u64 = 3;
+const USER_DEFINED: u64 = 4;
+const UNUSED: u64 = 5;
+
 /// The tokenizer a GGUF file holds: GPT-2's byte-level BPE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tokenizer {
@@ -40,6 +45,12 @@ pub struct Tokenizer {
     pub merges: Vec<String>,
     /// The id of the end-of-text token.
     pub eos: Option<u32>,
+    /// The ids of control tokens, which text only means where special tokens are asked for.
+    pub control: Vec<u32>,
+    /// The ids of tokens that were added to the vocabulary, and stand for their spelling wherever it occurs.
+    pub user_defined: Vec<u32>,
+    /// Whether text that does not begin with a space is given one.
+    pub add_space_prefix: bool,
 }
 
 /// Reads the header of the GGUF file `name` in front of `bytes`.
@@ -105,7 +116,29 @@ fn read_tokenizer(metadata: &HashMap<&str, Value<'_>>) -> Result<Option<Tokenize
         Some(Value::Strings(strings)) => Ok(strings.iter().map(|&string| string.to_owned()).collect()),
         _ => Err(bad_tokenizer(format!("the GGUF file does not hold `{key}`"))),
     };
-    let tokens: Vec<String> = strings("tokenizer.ggml.tokens")?;
+    let mut tokens: Vec<String> = strings("tokenizer.ggml.tokens")?;
+    let types: &[u64] = match metadata.get("tokenizer.ggml.token_type") {
+        None => &[],
+        Some(Value::Integers(types)) if types.len() == tokens.len() => types,
+        Some(other) => {
+            let count = tokens.len();
+            return Err(bad_tokenizer(format!(
+                "`tokenizer.ggml.token_type` of the GGUF file is {other}, not a type for each of {count} tokens"
+            )));
+        }
+    };
+    // Names that llama.cpp's converter makes up for ids a padded vocabulary has no tokens for.
+    tokens.truncate(types.iter().rposition(|&kind| kind != UNUSED).map_or(tokens.len(), |last| last + 1));
+    let of_type = |which| (0..).zip(types).filter(|&(_, &kind)| kind == which).map(|(id, _)| id).collect();
+    let add_space_prefix = match metadata.get("tokenizer.ggml.add_space_prefix") {
+        None => false,
+        Some(&Value::Bool(value)) => value,
+        Some(other) => {
+            return Err(bad_tokenizer(format!(
+                "`tokenizer.ggml.add_space_prefix` of the GGUF file is neither true nor false: {other}"
+            )));
+        }
+    };
     let eos = match metadata.get("tokenizer.ggml.eos_token_id") {
         None => None,
         Some(&Value::Integer(id)) if id < tokens.len() as u64 => Some(id as u32),
@@ -113,7 +146,14 @@ fn read_tokenizer(metadata: &HashMap<&str, Value<'_>>) -> Result<Option<Tokenize
             return Err(bad_tokenizer(format!("the end-of-text token of the GGUF file is no token: {other}")));
         }
     };
-    Ok(Some(Tokenizer { merges: strings("tokenizer.ggml.merges")?, tokens, eos }))
+    Ok(Some(Tokenizer {
+        merges: strings("tokenizer.ggml.merges")?,
+        tokens,
+        eos,
+        control: of_type(CONTROL),
+        user_defined: of_type(USER_DEFINED),
+        add_space_prefix,
+    }))
 }
 
 /// Refuses a tokenizer with more tokens than the model knows.
@@ -129,7 +169,7 @@ pub(super) fn check_vocabulary(tokenizer: Option<&Tokenizer>, config: Option<&Co
 }
 
 /// The error of a GGUF file that was to lend its tokenizer and has none.
-pub(super) fn no_tokenizer(name: &str) -> Error {
+pub(crate) fn no_tokenizer(name: &str) -> Error {
     bad_tokenizer(format!("{name} holds no tokenizer; give vocab.json and merges.txt"))
 }
 

@@ -76,7 +76,9 @@ pub(super) enum Value<'a> {
     Float(f64),
     String(&'a str),
     Strings(Vec<&'a str>),
-    /// Negative numbers, truth values and arrays of numbers.
+    Integers(Vec<u64>),
+    Bool(bool),
+    /// Negative numbers, and lists of anything else.
     Other,
 }
 
@@ -88,6 +90,8 @@ impl fmt::Display for Value<'_> {
             Self::Float(number) => write!(f, "{number}"),
             Self::String(text) => write!(f, "{:.40}", text.escape_debug().to_string()),
             Self::Strings(texts) => write!(f, "a list of {} texts", texts.len()),
+            Self::Integers(numbers) => write!(f, "a list of {} numbers", numbers.len()),
+            Self::Bool(value) => write!(f, "{value}"),
             Self::Other => f.write_str("a value of another kind"),
         }
     }
@@ -196,7 +200,7 @@ impl<'a> Reader<'a> {
             5 => signed(i32::from_le_bytes(self.array()?).into()),
             6 => Value::Float(f32::from_le_bytes(self.array()?).into()),
             7 => match self.array()? {
-                [0 | 1] => Value::Other,
+                [value @ (0 | 1)] => Value::Bool(value == 1),
                 [other] => return Err(damaged(format!("`{key}` of the GGUF file is neither true nor false: {other}"))),
             },
             8 => Value::String(self.string()?),
@@ -218,12 +222,15 @@ impl<'a> Reader<'a> {
         }
         match kind {
             8 => (0..count).map(|_| self.string()).collect::<Result<_>>().map(Value::Strings),
-            // Nothing here needs them.
+            // Most are of no use here, but say how long they are.
             0..=7 | 10..=12 => {
+                let mut numbers = Vec::new();
                 for _ in 0..count {
-                    self.value(key, kind)?;
+                    if let Value::Integer(number) = self.value(key, kind)? {
+                        numbers.push(number);
+                    }
                 }
-                Ok(Value::Other)
+                Ok(if numbers.len() as u64 == count { Value::Integers(numbers) } else { Value::Other })
             }
             _ => Err(unsupported(format!("`{key}` of the GGUF file is a list of type {kind}, which no GPT-2 needs"))),
         }
