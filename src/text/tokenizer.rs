@@ -162,7 +162,7 @@ impl Tokenizer {
     /// best first. Each token and merge is its length in bytes and then its UTF-8; numbers are eight bytes, least
     /// first. So it is the same whatever kind of file they came from. What sets a tokenizer apart from GPT-2's follows
     /// as further texts, where there is anything: `add_prefix_space`, `no_regex`, `eos` and how it is written if that is
-    /// not `<|endoftext|>`, and for each other added token its properties and its content.
+    /// not `<|endoftext|>`, and for each other added token, in the order of ids, its properties and its content.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }

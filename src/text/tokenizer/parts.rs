@@ -95,10 +95,6 @@ impl Tokenizer {
             digest.text("eos");
             digest.text(content);
         }
-        for token in added.iter().filter(|token| !token.is_plain_eos()) {
-            digest.text(&token.properties());
-            digest.text(&token.content);
-        }
 
         let mut literal = HashSet::new();
         let mut added_ids = Vec::with_capacity(added.len());
@@ -111,6 +107,11 @@ impl Tokenizer {
                 return Err(bad(format!("the added token {id} is empty or stands there twice: {content:?}")));
             }
             added_ids.push((token, id));
+        }
+        added_ids.sort_unstable_by_key(|&(_, id)| id);
+        for (token, _) in added_ids.iter().filter(|(token, _)| !token.is_plain_eos()) {
+            digest.text(&token.properties());
+            digest.text(&token.content);
         }
         let added = AddedTokens::new(added_ids)?;
 
