@@ -1,0 +1,67 @@
+//! What is fuzzed: each function hands outside bytes to a public entry point, and panics if an invariant breaks.
+//! The fuzzers in fuzz_targets/ and the replay in tests/fuzz_corpus.rs include this file.
+#![allow(dead_code, reason = "each fuzzer calls one of the functions")]
+
+use gpt2_web::engine;
+use gpt2_web::gpt2::Config;
+use gpt2_web::gpt2::checkpoint::{self, ModelFile};
+use gpt2_web::model::LanguageModel;
+use gpt2_web::text::Tokenizer;
+
+/// The configuration and the weights of the smallest seed.
+const CONFIG: &[u8] = include_bytes!("seeds/config/plain");
+const WEIGHTS: &[u8] = include_bytes!("seeds/safetensors/f32");
+
+/// Weights beside a good config.json.
+pub fn safetensors(data: &[u8]) {
+    load(&[("model.safetensors", data), ("config.json", CONFIG)]);
+}
+
+/// A file that holds everything.
+pub fn gguf(data: &[u8]) {
+    load(&[("model.gguf", data)]);
+}
+
+/// config.json, alone and beside good weights.
+pub fn config(data: &[u8]) {
+    let config = Config::from_json(data);
+    let loaded = load(&[("model.safetensors", WEIGHTS), ("config.json", data)]);
+    assert!(config.is_ok() || !loaded, "a configuration that is refused loads");
+}
+
+/// The tokenizer in each of its forms. A GGUF file is one; anything else is the contents of these files with a zero
+/// byte between them: alone it is tokenizer.json.
+pub fn tokenizer(data: &[u8]) {
+    const BESIDE: [&str; 3] = ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"];
+    let tokenizer = if data.starts_with(b"GGUF") {
+        engine::tokenizer(&[ModelFile { name: "model.gguf", bytes: data }])
+    } else {
+        let contents: Vec<&[u8]> = data.split(|&byte| byte == 0).collect();
+        let names: &[&str] = if contents.len() == 1 { &["tokenizer.json"] } else { &["vocab.json", "merges.txt"] };
+        let files: Vec<_> = names.iter().chain(&BESIDE).copied().zip(contents).collect();
+        Tokenizer::from_files(&files)
+    };
+    let Ok(tokenizer) = tokenizer else { return };
+    assert!(tokenizer.eos().is_none_or(|eos| (eos as usize) < tokenizer.len()));
+    for text in ["", " ", "It was the best of times,\n\n  it was 👋🏽 <|endoftext|>. don't", "\u{3000}<pad>\t<pad>"]
+    {
+        for parse_special in [false, true] {
+            let ids = tokenizer.encode(text, parse_special).expect("every text has ids");
+            assert!(ids.iter().all(|&id| tokenizer.bytes(id).is_some()), "an id without bytes");
+        }
+    }
+    tokenizer.decode(&[0, 1, 255, u32::MAX]);
+}
+
+/// Whether `files` load; a model that does must work.
+fn load(files: &[(&str, &[u8])]) -> bool {
+    let files: Vec<_> = files.iter().map(|&(name, bytes)| ModelFile { name, bytes }).collect();
+    let Ok(loaded) = checkpoint::load(&files, None, &mut |_, _| {}) else { return false };
+    let mut model = loaded.model;
+    let size = model.vocab_size();
+    // NaN among the weights is refused here, if not before.
+    if let Ok(logits) = model.feed(&[0]) {
+        assert_eq!(logits.len(), size);
+    }
+    true
+}
