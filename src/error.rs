@@ -35,6 +35,8 @@ pub enum ErrorKind {
     WrongShape,
     /// The tokenizer's files are missing, broken, or belong to another model.
     BadTokenizer,
+    /// The stream a file came in broke off.
+    DownloadFailed,
     /// Not enough memory; the sentence says how much was needed.
     OutOfMemory,
     /// The model's logits held NaN or an infinity.

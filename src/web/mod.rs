@@ -3,4 +3,6 @@
 
 pub mod protocol;
 #[cfg(target_arch = "wasm32")]
+mod source;
+#[cfg(target_arch = "wasm32")]
 pub mod worker;

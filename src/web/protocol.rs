@@ -10,16 +10,26 @@ use crate::error::{Error, ErrorKind};
 use crate::record::{Record, StepRecord, Stop};
 use crate::settings::{OptionSpec, RawOptions, Settings};
 
-/// One of the files that make up a model.
+/// One of the files that make up a model, with its contents: a `Blob` (a `File` is one), or a stream of bytes. These are
+/// no plain data, so the worker takes them from the message itself.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 #[serde(deny_unknown_fields)]
 pub struct ModelFile {
     /// The file's name: its ending says what it is.
     pub name: String,
-    /// Its contents: a `Blob` (a `File` is one). It is no plain data, so the worker takes it from the message itself.
-    #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "Blob"))]
-    pub blob: serde::de::IgnoredAny,
+    /// The contents, where they can be read at will.
+    #[serde(default)]
+    #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "Blob"))]
+    pub blob: Option<serde::de::IgnoredAny>,
+    /// The contents, where they can be read once: a download. It is cancelled when the load ends without it.
+    #[serde(default)]
+    #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "ReadableStream<Uint8Array>"))]
+    pub stream: Option<serde::de::IgnoredAny>,
+    /// How many bytes the stream will bring, where that is known.
+    #[serde(default)]
+    #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<f64>"))]
+    pub size: Option<f64>,
 }
 
 /// Page -> worker.
@@ -36,7 +46,7 @@ pub enum Request {
         name: String,
         /// The weights, with `config.json` and the tokenizer's files where the format needs them.
         files: Vec<ModelFile>,
-        /// `f32` or `q8_0`; what the file holds when absent.
+        /// `f32`, `q8_0` or `q4_0`; what the file holds when absent.
         #[serde(default)]
         #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
         precision: Option<String>,
@@ -70,10 +80,10 @@ pub enum Request {
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// The file's bytes are read into the worker; counted in bytes.
+    /// The weights are read; counted in bytes of their files.
     Read,
-    /// Weights are brought into the form the model computes with; counted in tensors.
-    Weights,
+    /// As they are read, the weights are rounded to fewer bits; counted in bytes of their files.
+    Quantise,
 }
 
 /// What is known of a loaded model.
@@ -84,7 +94,7 @@ pub struct ModelInfo {
     pub name: String,
     /// SHA-256 of the weights file, in hexadecimal.
     pub sha256: String,
-    /// `f32` or `q8_0`.
+    /// `f32`, `q8_0` or `q4_0`: what most weights are held in.
     pub precision: String,
     /// Number of weights.
     #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "number"))]
@@ -125,6 +135,8 @@ pub enum Event {
         model: ModelInfo,
         /// The options `generate` takes.
         options: Vec<OptionSpec>,
+        /// What a user should know: guesses made, and matrices that are not held as was asked.
+        notices: Vec<String>,
         /// How long it took, by the worker's clock.
         load_ms: f64,
     },

@@ -7,23 +7,21 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use js_sys::{Function, Promise, Reflect, Uint8Array};
+use js_sys::{Function, Promise, Reflect};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
-use web_sys::{Blob, DedicatedWorkerGlobalScope, MessageChannel, MessageEvent, Performance};
+use web_sys::{DedicatedWorkerGlobalScope, MessageChannel, MessageEvent, Performance};
 
-use super::protocol::{Event, ModelFile, ModelInfo, Request, Stage};
+use super::protocol::{Event, ModelInfo, Request, Stage};
+use super::source::Source;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::generate::{CancelToken, Generation, Progress};
 use crate::gpt2::Precision;
-use crate::gpt2::checkpoint;
+use crate::gpt2::checkpoint::{self, Flow, HEAD_BYTES, Head, Loader, Options};
 use crate::model::LanguageModel;
 use crate::settings::{OPTIONS, RawOptions, Settings};
-
-/// Bytes read from a file between two looks at the message queue.
-const READ_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
 
 /// The request that runs.
 struct Running {
@@ -75,10 +73,9 @@ impl Worker {
                 }
             }
             Request::Load { id, name, files, precision } => {
-                let blobs = blobs_of(message, &files);
+                let sources = Source::all(message, &files);
                 self.run(id, async move |worker, cancel| {
-                    let (model, load_ms) = worker.load(id, name, blobs?, precision, &cancel).await?;
-                    Ok(Event::Ready { id, model, options: OPTIONS.to_vec(), load_ms })
+                    worker.load(id, &name, sources?, precision.as_deref(), &cancel).await
                 });
             }
             Request::Generate { id, prompt, options } => {
@@ -109,73 +106,75 @@ impl Worker {
         });
     }
 
+    /// Loads a model while its files are read. What was there before stays until the new one is complete.
     async fn load(
         &self,
         id: u32,
-        name: String,
-        files: Vec<(String, Blob)>,
-        precision: Option<String>,
+        name: &str,
+        mut sources: Vec<Source>,
+        precision: Option<&str>,
         cancel: &CancelToken,
-    ) -> Result<(ModelInfo, f64)> {
+    ) -> Result<Event> {
         let started = self.clock.now();
-        let precision = precision.as_deref().map(str::parse::<Precision>).transpose()?;
-        let files = self.read(id, files, cancel).await?;
-        let files: Vec<_> = files.iter().map(|(name, bytes)| checkpoint::ModelFile { name, bytes }).collect();
-        let engine = Engine::load(&name, &files, precision, &mut |done, total| {
-            self.progress(id, Stage::Weights, done as f64, Some(total as f64));
-        })?;
-        let config = engine.model.config();
-        let info = ModelInfo {
-            name,
-            sha256: engine.identity.model_sha256.clone(),
-            precision: engine.identity.precision.clone(),
-            parameters: engine.parameters as u64,
-            n_layer: config.n_layer as u32,
-            n_head: config.n_head as u32,
-            n_embd: config.n_embd as u32,
-            context_length: engine.model.context_length() as u32,
-            vocab_size: engine.model.vocab_size() as u32,
-        };
-        self.engine.replace(Some(engine));
-        Ok((info, self.clock.now() - started))
-    }
-
-    /// Reads `files` piece by piece, so that progress shows and a cancel is heard.
-    async fn read(&self, id: u32, files: Vec<(String, Blob)>, cancel: &CancelToken) -> Result<Vec<(String, Vec<u8>)>> {
-        let total: f64 = files.iter().map(|(_, blob)| blob.size()).sum();
-        let mut done = 0.0;
-        let mut read = Vec::with_capacity(files.len());
-        for (name, blob) in files {
-            let size = blob.size();
-            let mut bytes = Vec::new();
-            bytes.try_reserve_exact(size as usize).map_err(|_| {
-                let mib = size / (1024.0 * 1024.0);
-                let sentence = format!("`{name}` has {mib:.0} MiB, more than this page has memory for");
-                Error::new(ErrorKind::OutOfMemory, sentence)
-            })?;
-            let unreadable = |error: JsValue| {
-                let sentence = format!("`{name}` could not be read ({error:?}); choose it again");
-                Error::new(ErrorKind::InvalidRequest, sentence)
+        let precision = precision.map(str::parse::<Precision>).transpose()?;
+        let sorted = {
+            let mut beginnings = Vec::with_capacity(sources.len());
+            for source in &mut sources {
+                beginnings.push(source.head(HEAD_BYTES).await?.to_vec());
+            }
+            let head = |(source, bytes)| {
+                let (source, bytes): (&Source, &Vec<u8>) = (source, bytes);
+                Head { name: source.name(), size: source.size(), bytes }
             };
-            let mut at = 0.0;
-            while at < size {
+            checkpoint::sort(&sources.iter().zip(&beginnings).map(head).collect::<Vec<_>>())?
+        };
+        let mut companions = Vec::with_capacity(sorted.companions.len());
+        for &place in &sorted.companions {
+            let source = &mut sources[place];
+            companions.push((source.name().to_owned(), source.whole().await?));
+        }
+        let companions: Vec<_> = companions.iter().map(|(name, bytes)| checkpoint::ModelFile { name, bytes }).collect();
+
+        let streams = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
+        let mut loader = Loader::new(&companions, streams, Options { precision, ..Options::default() })?;
+        let stage =
+            if precision.is_some_and(|precision| precision != Precision::F32) { Stage::Quantise } else { Stage::Read };
+        for (place, stream) in &sorted.streams {
+            loader.begin_file(&stream.name)?;
+            while let Some(piece) = sources[*place].next().await? {
+                self.queue.run().await?;
                 if cancel.is_cancelled() {
                     return Err(Error::new(
                         ErrorKind::Cancelled,
                         "loading was cancelled; the model before is unchanged",
                     ));
                 }
-                let end = size.min(at + READ_BYTES);
-                let slice = blob.slice_with_f64_and_f64(at, end).map_err(unreadable)?;
-                let piece = JsFuture::from(slice.array_buffer()).await.map_err(unreadable)?;
-                bytes.extend_from_slice(&Uint8Array::new(&piece).to_vec());
-                at = end;
-                self.progress(id, Stage::Read, done + at, Some(total));
+                if loader.push(&piece)? == Flow::Enough {
+                    break;
+                }
+                let (done, total) = loader.progress();
+                self.send(&Event::Progress { id, stage, done: done as f64, total: total.map(|total| total as f64) });
             }
-            done += size;
-            read.push((name, bytes));
+            loader.end_file()?;
         }
-        Ok(read)
+        let Engine { model, tokenizer, identity, parameters, notices } =
+            Engine::new(name, loader.finish()?, &companions)?;
+        let config = model.config();
+        let info = ModelInfo {
+            name: name.to_owned(),
+            sha256: identity.model_sha256.clone(),
+            precision: identity.precision.clone(),
+            parameters: parameters as u64,
+            n_layer: config.n_layer as u32,
+            n_head: config.n_head as u32,
+            n_embd: config.n_embd as u32,
+            context_length: model.context_length() as u32,
+            vocab_size: model.vocab_size() as u32,
+        };
+        let said = notices.clone();
+        self.engine.replace(Some(Engine { model, tokenizer, identity, parameters, notices }));
+        let load_ms = self.clock.now() - started;
+        Ok(Event::Ready { id, model: info, options: OPTIONS.to_vec(), notices: said, load_ms })
     }
 
     async fn generate(&self, id: u32, prompt: &str, options: &RawOptions, cancel: CancelToken) -> Result<Event> {
@@ -231,10 +230,6 @@ impl Worker {
         }
     }
 
-    fn progress(&self, id: u32, stage: Stage, done: f64, total: Option<f64>) {
-        self.send(&Event::Progress { id, stage, done, total });
-    }
-
     fn send(&self, event: &Event) {
         let serializer =
             serde_wasm_bindgen::Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
@@ -249,17 +244,6 @@ impl Worker {
 fn id_of(message: &JsValue) -> Option<u32> {
     let id = Reflect::get(message, &"id".into()).ok()?.as_f64()?;
     (id.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&id)).then_some(id as u32)
-}
-
-/// The contents of a load's `files`, which stand in the `message` it came as.
-fn blobs_of(message: &JsValue, files: &[ModelFile]) -> Result<Vec<(String, Blob)>> {
-    let get = |object: &JsValue, key: &str| Reflect::get(object, &key.into()).unwrap_or_default();
-    let list = js_sys::Array::from(&get(message, "files"));
-    let named = |(index, file): (u32, &ModelFile)| match get(&list.get(index), "blob").dyn_into::<Blob>() {
-        Ok(blob) => Ok((file.name.clone(), blob)),
-        Err(_) => Err(Error::new(ErrorKind::InvalidRequest, format!("`{}` must come with a Blob", file.name))),
-    };
-    (0..).zip(files).map(named).collect()
 }
 
 /// The worker's high-resolution clock.

@@ -1,0 +1,151 @@
+//! A model's files as the page hands them over, read in order and piece by piece: never a whole weights file at once.
+
+use js_sys::{Array, Reflect, Uint8Array};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
+use web_sys::{Blob, ReadableStream, ReadableStreamDefaultReader};
+
+use super::protocol::ModelFile;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes taken from a Blob at once.
+const PIECE_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
+
+/// The largest file that is read whole: the tokenizer's and the configuration.
+const WHOLE_BYTES: usize = 64 << 20;
+
+/// One file. Dropping it ends a download that feeds it.
+pub struct Source {
+    name: String,
+    size: Option<u64>,
+    contents: Contents,
+    /// Read already, and not yet handed out.
+    begun: Vec<u8>,
+}
+
+enum Contents {
+    Blob { blob: Blob, at: f64 },
+    Stream(ReadableStreamDefaultReader),
+}
+
+impl Source {
+    /// The sources of a load's `files`. What they hold is no plain data and stands in the `message` they came in.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a file with neither a Blob nor a stream that nobody reads yet.
+    pub fn all(message: &JsValue, files: &[ModelFile]) -> Result<Vec<Self>> {
+        let list = Array::from(&get(message, "files"));
+        (0..).zip(files).map(|(index, file)| Self::new(&list.get(index), file)).collect()
+    }
+
+    fn new(given: &JsValue, file: &ModelFile) -> Result<Self> {
+        let name = file.name.clone();
+        let refused = |what: &str| Error::new(ErrorKind::InvalidRequest, format!("`{name}` must come with {what}"));
+        let (size, contents) = if let Ok(blob) = get(given, "blob").dyn_into::<Blob>() {
+            (Some(blob.size()), Contents::Blob { blob, at: 0.0 })
+        } else {
+            let stream: ReadableStream = get(given, "stream").dyn_into().map_err(|_| refused("a Blob or a stream"))?;
+            let reader =
+                ReadableStreamDefaultReader::new(&stream).map_err(|_| refused("a stream nobody else reads"))?;
+            (file.size, Contents::Stream(reader))
+        };
+        Ok(Self { name, size: size.map(|size| size as u64), contents, begun: Vec::new() })
+    }
+
+    /// The file's name, as the page called it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its size in bytes, where that is known.
+    pub fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// Its first `bytes`, or all of it if it has fewer; they are still to come from [`next`](Self::next).
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub async fn head(&mut self, bytes: usize) -> Result<&[u8]> {
+        while self.begun.len() < bytes {
+            let Some(piece) = self.read().await? else { break };
+            self.begun.extend_from_slice(&piece);
+        }
+        Ok(&self.begun[..self.begun.len().min(bytes)])
+    }
+
+    /// The next piece; `None` at the end.
+    ///
+    /// # Errors
+    /// `InvalidRequest` if the file cannot be read, `DownloadFailed` if its stream breaks; the sentence says why.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        if self.begun.is_empty() { self.read().await } else { Ok(Some(std::mem::take(&mut self.begun))) }
+    }
+
+    /// All of a small file.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next); `UnsupportedModel` if it is too large to be what it claims to be.
+    pub async fn whole(&mut self) -> Result<Vec<u8>> {
+        let mut whole = Vec::new();
+        while let Some(piece) = self.next().await? {
+            whole.extend_from_slice(&piece);
+            if whole.len() > WHOLE_BYTES {
+                let most = WHOLE_BYTES >> 20;
+                let sentence = format!("{} has more than {most} MiB, too many for a file of its name", self.name);
+                return Err(Error::new(ErrorKind::UnsupportedModel, sentence));
+            }
+        }
+        Ok(whole)
+    }
+
+    async fn read(&mut self) -> Result<Option<Vec<u8>>> {
+        match &mut self.contents {
+            Contents::Blob { blob, at } => {
+                let (from, to) = (*at, blob.size().min(*at + PIECE_BYTES));
+                if from >= to {
+                    return Ok(None);
+                }
+                let unreadable = |error: JsValue| {
+                    let sentence = format!("{} could not be read ({}); choose it again", self.name, said(&error));
+                    Error::new(ErrorKind::InvalidRequest, sentence)
+                };
+                let slice = blob.slice_with_f64_and_f64(from, to).map_err(unreadable)?;
+                let piece = JsFuture::from(slice.array_buffer()).await.map_err(unreadable)?;
+                *at = to;
+                Ok(Some(Uint8Array::new(&piece).to_vec()))
+            }
+            Contents::Stream(reader) => {
+                let broken = |error: JsValue| {
+                    let sentence = format!("the download of {} broke off: {}", self.name, said(&error));
+                    Error::new(ErrorKind::DownloadFailed, sentence)
+                };
+                let result = JsFuture::from(reader.read()).await.map_err(broken)?;
+                if get(&result, "done").is_truthy() {
+                    return Ok(None);
+                }
+                let piece = get(&result, "value").dyn_into::<Uint8Array>().map_err(broken)?;
+                Ok(Some(piece.to_vec()))
+            }
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Contents::Stream(reader) = &self.contents {
+            let ended = JsFuture::from(reader.cancel());
+            // Nobody is left to hear of a cancel that fails.
+            spawn_local(async { drop(ended.await) });
+        }
+    }
+}
+
+fn get(object: &JsValue, key: &str) -> JsValue {
+    Reflect::get(object, &key.into()).unwrap_or_default()
+}
+
+/// What a JavaScript exception says.
+fn said(error: &JsValue) -> String {
+    error.dyn_ref::<js_sys::Error>().map_or_else(|| format!("{error:?}"), |error| error.message().into())
+}
