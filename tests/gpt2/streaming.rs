@@ -135,7 +135,7 @@ fn without_a_configuration_the_shapes_decide() {
     assert!(error.kind == ErrorKind::UnsupportedModel && error.message.contains("config.json"), "{error}");
 
     let mut wide = Safetensors::of("plain-f32");
-    for (_, (_, shape, data)) in &mut wide.0 {
+    for (_, shape, data) in wide.0.values_mut() {
         for size in shape.iter_mut().filter(|size| [32, 96, 128].contains(size)) {
             *size *= 4;
         }

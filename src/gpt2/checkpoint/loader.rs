@@ -205,6 +205,11 @@ impl Loader {
         (self.done, weights(&self.streams).map(|stream| stream.size).sum())
     }
 
+    /// The hyperparameters, once they are known.
+    pub fn config(&self) -> Option<&Config> {
+        self.config.as_ref()
+    }
+
     /// Bytes that the model takes when it runs, held in `precision`, with the keys and values of a full context and
     /// some working space. None before the headers are known.
     pub fn memory_needed(&self, precision: Option<Precision>) -> Option<u64> {

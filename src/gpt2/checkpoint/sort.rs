@@ -118,10 +118,15 @@ mod tests {
 
     const SAFETENSORS: &[u8] = b"\x02\0\0\0\0\0\0\0{}";
 
-    fn sorted(files: &[(&str, &[u8])]) -> Result<(Vec<usize>, Vec<(usize, bool)>, Vec<usize>)> {
+    fn sorted(files: &[(&str, &[u8])]) -> Result<Sorted> {
         let heads: Vec<_> = files.iter().map(|&(name, bytes)| Head { name, size: None, bytes }).collect();
-        let Sorted { companions, streams, ignored } = sort(&heads)?;
-        Ok((companions, streams.into_iter().map(|(place, stream)| (place, stream.tokenizer_only)).collect(), ignored))
+        sort(&heads)
+    }
+
+    /// Places of the streams, and whether they only lend a tokenizer.
+    fn streams(files: &[(&str, &[u8])]) -> Vec<(usize, bool)> {
+        let streams = sorted(files).unwrap().streams;
+        streams.into_iter().map(|(place, stream)| (place, stream.tokenizer_only)).collect()
     }
 
     #[test]
@@ -134,14 +139,16 @@ mod tests {
             ("gpt2/vocab.json", b"{}"),
             ("gpt2/tf_model.h5", b"\x89HDF"),
         ];
-        assert_eq!(sorted(files).unwrap(), (vec![1, 4], vec![(2, false)], vec![0, 3, 5]));
+        let got = sorted(files).unwrap();
+        assert_eq!((got.companions, got.ignored), (vec![1, 4], vec![0, 3, 5]));
+        assert_eq!(streams(files), [(2, false)]);
     }
 
     #[test]
     fn a_gguf_file_is_the_model_or_lends_its_tokenizer() {
-        assert_eq!(sorted(&[("a", b"GGUF")]).unwrap().1, [(0, false)]);
+        assert_eq!(streams(&[("a", b"GGUF")]), [(0, false)]);
         let both: &[(&str, &[u8])] = &[("a.gguf", b"GGUF"), ("x", SAFETENSORS), ("y", SAFETENSORS)];
-        assert_eq!(sorted(both).unwrap().1, [(1, false), (2, false), (0, true)]);
+        assert_eq!(streams(both), [(1, false), (2, false), (0, true)]);
     }
 
     #[test]

@@ -1,0 +1,106 @@
+//! Files on disk, for the programs beside this: what a page does with Blobs.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use gpt2_web::gpt2::checkpoint::{self, Flow, HEAD_BYTES, Head, Loader, ModelFile, Options, Sorted};
+use gpt2_web::{Error, ErrorKind, Result};
+
+/// What is read at a time.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// The files of one model.
+pub struct Files {
+    names: Vec<String>,
+    paths: Vec<PathBuf>,
+    companions: Vec<(String, Vec<u8>)>,
+    /// What is what.
+    pub sorted: Sorted,
+}
+
+impl Files {
+    /// The files in the folder `path`, or the file `path` with the configuration and tokenizer that lie beside it.
+    pub fn at(path: &Path) -> Result<Self> {
+        let mut paths = if path.is_dir() { in_folder(path)? } else { vec![path.to_owned()] };
+        if let (false, Some(folder)) = (path.is_dir(), path.parent()) {
+            let beside = ["config.json", "vocab.json", "merges.txt", "tokenizer.json"].map(|name| folder.join(name));
+            paths.extend(beside.into_iter().filter(|other| other.is_file() && other != path));
+        }
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let names: Vec<_> = paths.iter().map(name).collect();
+        let read = |path: &PathBuf| Ok((beginning(path)?, path.metadata().map_err(|e| unreadable(path, &e))?.len()));
+        let beginnings = paths.iter().map(read).collect::<Result<Vec<(Vec<u8>, u64)>>>()?;
+        let heads: Vec<_> = (names.iter().zip(&beginnings))
+            .map(|(name, (bytes, size))| Head { name, size: Some(*size), bytes })
+            .collect();
+        let sorted = checkpoint::sort(&heads)?;
+        let whole = |place: &usize| {
+            let path = &paths[*place];
+            Ok((names[*place].clone(), std::fs::read(path).map_err(|error| unreadable(path, &error))?))
+        };
+        let companions = sorted.companions.iter().map(whole).collect::<Result<_>>()?;
+        Ok(Self { names, paths, companions, sorted })
+    }
+
+    /// The small files, in memory.
+    pub fn companions(&self) -> Vec<ModelFile<'_>> {
+        self.companions.iter().map(|(name, bytes)| ModelFile { name, bytes }).collect()
+    }
+
+    /// A loader for these files, which has read nothing yet.
+    pub fn loader(&self, options: Options) -> Result<Loader> {
+        let streams = self.sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
+        Loader::new(&self.companions(), streams, options)
+    }
+
+    /// Reads all weights into `loader`.
+    pub fn stream(&self, loader: &mut Loader) -> Result<()> {
+        for (place, stream) in &self.sorted.streams {
+            loader.begin_file(&stream.name)?;
+            self.pieces(*place, |piece| Ok(loader.push(piece)? == Flow::More))?;
+            loader.end_file()?;
+        }
+        Ok(())
+    }
+
+    /// Hands file number `place` over piece by piece, until `take` wants no more.
+    pub fn pieces(&self, place: usize, mut take: impl FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+        let path = &self.paths[place];
+        let mut file = File::open(path).map_err(|error| unreadable(path, &error))?;
+        let mut piece = Vec::new();
+        loop {
+            piece.clear();
+            let read = (&mut file).take(PIECE_BYTES).read_to_end(&mut piece);
+            if read.map_err(|error| unreadable(path, &error))? == 0 || !take(&piece)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The name of file number `place`.
+    #[allow(dead_code, reason = "not every program tells names")]
+    pub fn name(&self, place: usize) -> &str {
+        &self.names[place]
+    }
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>());
+    let mut paths = entries.map_err(|error| unreadable(folder, &error))?;
+    paths.retain(|path| path.is_file());
+    paths.sort();
+    Ok(paths)
+}
+
+fn beginning(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut bytes));
+    read.map_err(|error| unreadable(path, &error))?;
+    Ok(bytes)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::InvalidRequest, format!("{} cannot be read: {error}", path.display()))
+}
