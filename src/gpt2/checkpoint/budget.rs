@@ -1,9 +1,10 @@
-//! How much memory a model needs, from its header alone.
+//! What a model will be held in, and how much memory it needs, from its header alone.
 
 use std::collections::BTreeMap;
 
 use candle_core::quantized::GgmlDType;
 
+use super::Format;
 use super::parts::{Role, Slot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
@@ -31,6 +32,22 @@ pub(super) fn precision_of(asked: Option<Precision>, dtype: GgmlDType, inputs: u
         _ => Precision::Q8_0,
     });
     if inputs.is_multiple_of(BLOCK) { wanted } else { Precision::F32 }
+}
+
+/// A notice of the matrices that stay in f32 although blocks were asked for.
+pub(super) fn not_quantised(found: &BTreeMap<Slot, Found>, asked: Option<Precision>, format: Format) -> Option<String> {
+    let asked = asked.filter(|asked| *asked != Precision::F32)?;
+    let mut kept = found.iter().filter_map(|(slot, found)| match (slot.role(), found.shape.as_slice()) {
+        (Role::Table | Role::Weight, &[_, inputs]) if !inputs.is_multiple_of(BLOCK) => Some((*slot, inputs)),
+        _ => None,
+    });
+    let (first, inputs) = kept.next()?;
+    let (name, others) = (format.names().name(first), kept.count());
+    let others = if others == 0 { String::new() } else { format!(" and {others} more like it") };
+    Some(format!(
+        "{name}{others} stay in f32: rows of {inputs} numbers do not make blocks of {BLOCK} for {}",
+        asked.name()
+    ))
 }
 
 /// Bytes of all tensors as they will be kept.

@@ -11,9 +11,9 @@ use super::index::Index;
 use super::parts::{Part, Role, Slot};
 use super::plan::{self, Plan, Planned};
 use super::receiver::{Held, Receiver, Target};
-use super::{Format, Loaded, ModelFile, Stream, gguf, sniff};
+use super::{Format, Loaded, ModelFile, Stream, digest, gguf, sniff};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpt2::linear::{BLOCK, Matrix, Precision};
+use crate::gpt2::linear::{Matrix, Precision};
 use crate::gpt2::matrix_builder::{MatrixBuilder, Order};
 use crate::gpt2::{Config, Gpt2};
 
@@ -196,7 +196,7 @@ impl Loader {
                 next.name, next.end
             )));
         }
-        self.digests.insert(name.clone(), hex(open.digest));
+        self.digests.insert(name.clone(), digest::hex(open.digest));
         Ok(())
     }
 
@@ -239,9 +239,9 @@ impl Loader {
         };
         let digests: Vec<_> =
             weights(&self.streams).map(|stream| (&stream.name, &self.digests[&stream.name])).collect();
-        let sha256 = sha256_of_all(&digests);
+        let sha256 = digest::of_all(&digests);
         let mut notices = self.notices;
-        notices.extend(not_quantised(&self.found, self.options.precision, format));
+        notices.extend(budget::not_quantised(&self.found, self.options.precision, format));
         let Assembled { network, precision, parameters } = assemble(&config, format.names(), self.held)?;
         let model = Gpt2::new(config, network);
         Ok(Loaded { model, tokenizer: self.tokenizer, format, precision, parameters, sha256, notices })
@@ -385,38 +385,6 @@ impl Loader {
 
 fn weights(streams: &[Stream]) -> impl Iterator<Item = &Stream> {
     streams.iter().filter(|stream| !stream.tokenizer_only)
-}
-
-/// A notice of the matrices that stay in f32 although blocks were asked for.
-fn not_quantised(found: &BTreeMap<Slot, Found>, asked: Option<Precision>, format: Format) -> Option<String> {
-    let asked = asked.filter(|asked| *asked != Precision::F32)?;
-    let mut kept = found.iter().filter_map(|(slot, found)| match (slot.role(), found.shape.as_slice()) {
-        (Role::Table | Role::Weight, &[_, inputs]) if !inputs.is_multiple_of(BLOCK) => Some((*slot, inputs)),
-        _ => None,
-    });
-    let (first, inputs) = kept.next()?;
-    let (name, others) = (format.names().name(first), kept.count());
-    let others = if others == 0 { String::new() } else { format!(" and {others} more like it") };
-    Some(format!(
-        "{name}{others} stay in f32: rows of {inputs} numbers do not make blocks of {BLOCK} for {}",
-        asked.name()
-    ))
-}
-
-fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn sha256_of_all(digests: &[(&String, &String)]) -> String {
-    match digests {
-        [(_, digest)] => (*digest).clone(),
-        several => {
-            let mut lines: Vec<_> =
-                several.iter().map(|(name, digest)| (name, format!("{digest}  {name}\n"))).collect();
-            lines.sort();
-            hex(lines.iter().fold(Sha256::new(), |digest, (_, line)| digest.chain_update(line)))
-        }
-    }
 }
 
 fn not_open(call: &str) -> Error {

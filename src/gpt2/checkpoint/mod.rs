@@ -43,6 +43,7 @@
 
 mod assemble;
 mod budget;
+mod digest;
 pub mod gguf;
 mod gguf_header;
 mod header;
