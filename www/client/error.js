@@ -1,8 +1,8 @@
 /** Kinds of error that arise on this side of the worker, beside those of `src/error.rs`. */
 export const CLIENT_ERROR_KINDS = /** @type {const} */ ([
   'worker_failed', // the worker could not be started
-  'blocked_by_policy', // the page's Content-Security-Policy forbids the worker or WebAssembly
-  'download_failed', // the embedded model could not be fetched
+  'blocked_by_policy', // the page's Content-Security-Policy forbids the worker, WebAssembly, or a download
+  'download_failed', // a file could not be fetched
   'closed', // the client was closed
 ]);
 

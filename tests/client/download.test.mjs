@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+
+import { Download, unchanged } from '../../www/client/download.js';
+import { Gpt2Error } from '../../www/client/error.js';
+import { hostile, noise } from './hostile-server.mjs';
+
+/** @typedef {import('./hostile-server.mjs').Behaviour} Behaviour */
+
+const BODY = noise(20_000);
+const pauses = [5, 10, 15];
+/** @type {{ [path: string]: Behaviour }} */ const paths = {};
+/** @type {Awaited<ReturnType<typeof hostile>>} */ let server;
+before(async () => { server = await hostile(paths); });
+after(() => server.close());
+
+/** @param {string} path @param {Behaviour} behaviour @param {ConstructorParameters<typeof Download>[1]} [options] */
+function download(path, behaviour, options) {
+  paths[path] = behaviour;
+  server.requests.length = 0;
+  return new Download(server.url(path), { pauses, ...options });
+}
+
+/** @param {Download} download */
+async function all(download) {
+  if (!(await download.open())) throw download.missing();
+  const parts = [];
+  for await (const part of download.chunks()) parts.push(part);
+  return new Uint8Array(await new Blob(/** @type {BlobPart[]} */ (parts)).arrayBuffer());
+}
+
+/** @param {import('../../www/client/error.js').ErrorKind} kind @param {RegExp} said */
+const refusal = (kind, said) => (/** @type {unknown} */ error) => {
+  assert.ok(error instanceof Gpt2Error, String(error));
+  assert.equal(error.kind, kind, error.message);
+  assert.match(error.message, said);
+  return true;
+};
+
+test('a file comes whole, with one request', async () => {
+  assert.deepEqual(await all(download('a', { body: BODY })), BODY);
+  assert.deepEqual(server.asked(), ['a']);
+});
+
+test('after a broken connection only what is missing is asked for', async () => {
+  assert.deepEqual(await all(download('a', { body: BODY, breaks: [4096, 8192] })), BODY);
+  const asked = server.asked();
+  assert.equal(asked.length, 3);
+  const offsets = asked.slice(1).map((request) => Number(request.match(/\d+/)?.[0]));
+  assert.ok(offsets.every((at, index) => at > 0 && at > (offsets[index - 1] ?? 0)), String(asked));
+});
+
+test('a server without ranges sends it again, and what is here already is passed over', async () => {
+  assert.deepEqual(await all(download('a', { body: BODY, breaks: [9000], ranges: false })), BODY);
+  assert.equal(server.asked().length, 2);
+});
+
+test('a server that cannot say that it is the same file does not continue another', async () => {
+  await assert.rejects(all(download('a', { body: BODY, breaks: [9000], ranges: false, etag: '' })), refusal('download_failed', /cannot be continued/));
+});
+
+test('a file that changed meanwhile is never mixed with the one before', async () => {
+  for (const ranges of [true, false]) {
+    const changing = download('a', { body: BODY, breaks: [9000], ranges });
+    await changing.open();
+    const changed = BODY.map((byte) => byte ^ 255);
+    /** @type {Uint8Array<ArrayBuffer>[]} */ let parts = [];
+    let restarts = 0;
+    changing.restart = async () => { restarts++; parts = []; };
+    for await (const part of changing.chunks()) {
+      parts.push(/** @type {Uint8Array<ArrayBuffer>} */ (part));
+      if (changing.received > 4000) paths['a'] = { body: changed, etag: '"2"', ranges };
+    }
+    assert.deepEqual(new Uint8Array(await new Blob(parts).arrayBuffer()), changed);
+    assert.equal(restarts, 1);
+  }
+});
+
+test('a file that became shorter begins anew', async () => {
+  const shorter = BODY.slice(0, 5000);
+  const changing = download('a', { body: BODY, breaks: [9000] });
+  /** @type {Uint8Array<ArrayBuffer>[]} */ let parts = [];
+  changing.restart = async () => { parts = []; };
+  await changing.open();
+  for await (const part of changing.chunks()) {
+    parts.push(/** @type {Uint8Array<ArrayBuffer>} */ (part));
+    if (changing.received > 8000) paths['a'] = { body: shorter, etag: '"2"' };
+  }
+  assert.deepEqual(new Uint8Array(await new Blob(parts).arrayBuffer()), shorter);
+});
+
+test('a beginning from an earlier visit is continued', async () => {
+  const version = { etag: '"1"', modified: null, size: BODY.length };
+  const rest = download('a', { body: BODY }, { held: { version, bytes: 15_000 } });
+  assert.deepEqual(await all(rest), BODY.slice(15_000));
+  assert.deepEqual(server.asked(), ['a bytes=15000-']);
+  const other = download('a', { body: BODY, etag: '"3"' }, { held: { version, bytes: 15_000 } });
+  other.restart = async () => {};
+  assert.deepEqual(await all(other), BODY);
+});
+
+test('a few tries, and then a sentence', async () => {
+  await assert.rejects(all(download('a', { body: BODY, claims: 30_000, ranges: false })), refusal('download_failed', /a failed:.*also after 3 more tries; check the connection/));
+  assert.equal(server.asked().length, 4);
+});
+
+test('the tries begin anew with every byte that arrives', async () => {
+  assert.deepEqual(await all(download('a', { body: BODY, breaks: Array(15).fill(1100) })), BODY);
+});
+
+test('a busy server is asked again', async () => {
+  assert.deepEqual(await all(download('a', { body: BODY, busy: [503, 429] })), BODY);
+  await assert.rejects(all(download('a', { body: BODY, busy: [503, 503, 503, 503, 503] })), refusal('download_failed', /answered 503/));
+});
+
+test('a compressed answer has no total', async () => {
+  const text = 'the same again and again '.repeat(1000);
+  const packed = download('a', { body: text, gzip: true });
+  assert.equal(new TextDecoder().decode(await all(packed)), text);
+  assert.equal(packed.version.size, null);
+});
+
+test('a compressed answer that breaks off is not continued in its middle', async () => {
+  const text = noise(3000).join(' ');
+  const packed = download('a', { body: text, gzip: true, breaks: [600] });
+  assert.equal(new TextDecoder().decode(await all(packed)), text);
+  assert.deepEqual(server.asked(), ['a', 'a']);
+});
+
+test('an answer without a length ends where it ends', async () => {
+  const endless = download('a', { body: BODY, chunked: true });
+  assert.deepEqual(await all(endless), BODY);
+});
+
+test('404, 401, 403 and other refusals are sentences, and are not asked again', async () => {
+  const gone = new Download(server.url('nowhere'), { pauses });
+  assert.equal(await gone.open(), false);
+  assert.match(gone.missing().message, /the download of nowhere failed: 127\.0\.0\.1:\d+ answered 404: there is no such file/);
+  for (const status of [401, 403]) {
+    await assert.rejects(all(download('a', { status, body: '' })), refusal('download_failed', /wants to know who asks/));
+  }
+  await assert.rejects(all(download('a', { status: 451, body: '' })), refusal('download_failed', /answered 451/));
+  assert.equal(server.asked().length, 1);
+});
+
+test('an HTML page in place of the file is named as such, by its type and by how it begins', async () => {
+  await assert.rejects(all(download('a', { body: '<p>Sign in', headers: { 'content-type': 'text/html; charset=utf-8' } })), refusal('not_a_model', /HTML page/));
+  await assert.rejects(all(download('a', { body: '\n<!DOCTYPE html><p>Sign in' })), refusal('not_a_model', /HTML page/));
+});
+
+test('a server that is not there', async () => {
+  const nobody = new Download(new URL('http://127.0.0.1:9/a'), { pauses });
+  await assert.rejects(all(nobody), refusal('download_failed', /127\.0\.0\.1:9 cannot be reached.*CORS/));
+});
+
+test('a cancel ends it before the answer, in the middle, and in a pause; the connection closes', async () => {
+  const before = new AbortController();
+  before.abort();
+  await assert.rejects(all(download('a', { body: BODY }, { signal: before.signal })), refusal('cancelled', /cancelled/));
+
+  const middle = new AbortController();
+  const slow = download('slow', { body: BODY, pause: 20 }, { signal: middle.signal });
+  setTimeout(() => middle.abort(), 60);
+  await assert.rejects(all(slow), refusal('cancelled', /cancelled/));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.ok(server.closed.has('slow'));
+
+  const pausing = new AbortController();
+  const busy = download('a', { body: BODY, busy: [503, 503] }, { signal: pausing.signal, pauses: [60_000] });
+  setTimeout(() => pausing.abort(), 50);
+  await assert.rejects(all(busy), refusal('cancelled', /cancelled/));
+});
+
+test('leaving the bytes closes the connection', async () => {
+  const left = download('left', { body: BODY, pause: 20 });
+  await left.open();
+  for await (const _ of left.chunks()) break;
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.ok(server.closed.has('left'));
+});
+
+test('whether a file is unchanged: yes, no, and cannot be told', async () => {
+  paths['a'] = { body: BODY };
+  const version = { etag: '"1"', modified: null, size: BODY.length };
+  assert.equal(await unchanged(server.url('a'), version), true);
+  assert.equal(await unchanged(server.url('a'), { ...version, etag: '"0"' }), false);
+  assert.equal(await unchanged(server.url('a'), { etag: null, modified: null, size: 7 }), false);
+  assert.equal(await unchanged(server.url('nowhere'), version), null);
+  assert.equal(await unchanged(new URL('http://127.0.0.1:9/a'), version), null);
+});

@@ -1,0 +1,67 @@
+/** A server on this machine that breaks off, lies, and is slow, as each path says. */
+
+import { createServer } from 'node:http';
+import { gzipSync } from 'node:zlib';
+
+/**
+ * What a path answers.
+ * @typedef {object} Behaviour
+ * @property {Uint8Array | string} [body]
+ * @property {number} [status]
+ * @property {{ [name: string]: string | number }} [headers]
+ * @property {string} [etag] `"1"` when absent; empty for none
+ * @property {boolean} [ranges] whether it continues where asked; true when absent
+ * @property {number[]} [breaks] after so many bytes of each answer in turn the connection is cut
+ * @property {number} [claims] a length that is not the body's
+ * @property {boolean} [gzip]
+ * @property {boolean} [chunked] no length is told
+ * @property {number} [pause] milliseconds between parts
+ * @property {number[]} [busy] so many statuses come first
+ */
+
+/** @param {{ [path: string]: Behaviour }} paths may be changed while it runs */
+export async function hostile(paths) {
+  /** @type {{ method: string, path: string, range: string | undefined }[]} */ const requests = [];
+  /** @type {Set<string>} */ const closed = new Set();
+  const server = createServer(async (request, response) => {
+    const path = new URL(request.url ?? '/', 'http://localhost').pathname.slice(1);
+    const { range } = request.headers;
+    requests.push({ method: request.method ?? '', path, range });
+    response.on('close', () => { if (!response.writableFinished) closed.add(path); });
+    const behaviour = paths[path];
+    if (!behaviour) return void response.writeHead(404, { 'content-type': 'text/html' }).end('<!doctype html>nothing here');
+    const { status = 200, headers = {}, etag = '"1"', ranges = true, claims, gzip, chunked, pause, busy } = behaviour;
+    const early = busy?.shift();
+    if (early) return void response.writeHead(early, { 'retry-after': '0' }).end();
+    const body = Buffer.from(behaviour.body ?? '');
+    const from = range && ranges && status === 200 && !gzip ? Number(/^bytes=(\d+)-$/.exec(range)?.[1]) : 0;
+    if (from >= body.length && from > 0) return void response.writeHead(416).end();
+    const sent = gzip ? gzipSync(body) : body.subarray(from);
+    response.writeHead(from > 0 ? 206 : status, {
+      ...(etag && { etag }), ...(from > 0 && { 'content-range': `bytes ${from}-${body.length - 1}/${body.length}` }),
+      ...(!chunked && { 'content-length': claims ?? sent.length }), ...(gzip && { 'content-encoding': 'gzip' }), ...headers,
+    });
+    if (request.method === 'HEAD') return void response.end();
+    const most = behaviour.breaks?.shift() ?? Infinity;
+    const part = pause === undefined && most === Infinity ? sent.length || 1 : 512;
+    for (let at = 0; at < Math.min(sent.length, most) && !response.destroyed; at += part) {
+      response.write(sent.subarray(at, Math.min(at + part, most)));
+      await new Promise((resolve) => setTimeout(resolve, pause ?? 0));
+    }
+    if (most < sent.length || (claims !== undefined && claims > sent.length)) return void setTimeout(() => request.socket.destroy(), 10);
+    response.end();
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  return {
+    requests,
+    closed,
+    url: (/** @type {string} */ path) => new URL(`http://127.0.0.1:${port}/${path}`),
+    /** Of each GET, the path, and from where where that is not the beginning. */
+    asked: () => requests.filter(({ method }) => method === 'GET').map(({ path, range }) => (range ? `${path} ${range}` : path)),
+    close: () => { server.closeAllConnections(); server.close(); },
+  };
+}
+
+/** Bytes that are the same each time and different everywhere. @param {number} length */
+export const noise = (length) => Uint8Array.from({ length }, (_, at) => (at * 2654435761) >>> 13);

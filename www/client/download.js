@@ -1,0 +1,355 @@
+import { Gpt2Error } from './error.js';
+
+/**
+ * What tells one state of a file from another. A server of another origin shows its ETag only if it wants to
+ * (`Access-Control-Expose-Headers`); the date of the last change is always there to see.
+ * @typedef {{ etag: string | null, modified: string | null, size: number | null }} Version
+ */
+
+/** Milliseconds before each new try; the count begins anew with every byte that arrives. */
+const PAUSES = [1000, 2000, 4000, 8000, 16000];
+/** A connection that has been silent for so long, in milliseconds, counts as broken. */
+const SILENCE = 60_000;
+/** Answers that may be another one in a moment. */
+const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
+
+/** A failure that another try may mend. */
+class Broken extends Error {}
+
+/**
+ * One file from one address: asked for once, and after a broken connection only for what is missing.
+ *
+ * A new try asks for a range without `If-Range`: that header would need the consent of a server of another origin
+ * (a CORS preflight), which hosts that redirect to their storage do not give. The answer's own ETag, date and length
+ * say as well whether it continues the same file.
+ */
+export class Download {
+  /** @type {Version} */ version = { etag: null, modified: null, size: null };
+  /** Bytes handed over so far. */ received = 0;
+  /**
+   * Called where what was handed over is void, because the file has changed, and everything comes anew. Without it that
+   * is an error. @type {(() => Promise<void>) | undefined}
+   */
+  restart;
+  #url;
+  #label;
+  #signal;
+  #pauses;
+  /** @type {Response | null} */ #response = null;
+  /** @type {AbortController | null} Ends the present connection. */ #connection = null;
+  #answered = false;
+  #encoded = false;
+  /** Bytes of the present answer that were handed over before. */ #skip = 0;
+  #failures = 0;
+
+  /**
+   * @param {URL} url
+   * @param {object} options
+   * @param {string} [options.label] what the sentences call the file
+   * @param {AbortSignal | undefined} [options.signal]
+   * @param {{ version: Version, bytes: number } | null} [options.held] the beginning that is already here
+   * @param {readonly number[] | undefined} [options.pauses] in milliseconds, before each new try
+   */
+  constructor(url, { label, signal, held, pauses = PAUSES } = {}) {
+    this.#url = url;
+    this.#label = label ?? url.pathname.split('/').pop() ?? url.href;
+    this.#signal = signal;
+    this.#pauses = pauses;
+    if (held && held.bytes > 0) {
+      this.version = held.version;
+      this.received = held.bytes;
+    }
+  }
+
+  /**
+   * Asks the server; the bytes follow from `chunks`.
+   * @returns {Promise<boolean>} false where there is no such file
+   * @throws {Gpt2Error}
+   */
+  async open() {
+    try {
+      await this.#persist(() => this.#ask());
+      return true;
+    } catch (error) {
+      if (error instanceof NotFound) return false;
+      throw error;
+    }
+  }
+
+  /** The sentence for a file that is not there, where it has to be. */
+  missing() {
+    return this.#error(`${this.#url.host} answered 404: there is no such file; check the address`);
+  }
+
+  /**
+   * The bytes after the first `received`, in order.
+   * @returns {AsyncGenerator<Uint8Array, void, void>}
+   * @throws {Gpt2Error}
+   */
+  async *chunks() {
+    try {
+      while (await this.#persist(() => this.#connected())) {
+        const reader = /** @type {ReadableStream<Uint8Array<ArrayBuffer>>} */ (this.#response?.body).getReader();
+        try {
+          for (;;) {
+            const part = await this.#read(reader);
+            if (!part) break;
+            const fresh = this.#skip < part.length ? part.subarray(this.#skip) : null;
+            this.#skip -= part.length - (fresh?.length ?? 0);
+            if (!fresh?.length) continue;
+            if (this.received === 0) this.#refuseHtml(null, fresh);
+            this.received += fresh.length;
+            this.#failures = 0;
+            // More than was announced: the length was that of a compressed form.
+            if (this.version.size !== null && this.received > this.version.size) this.version.size = null;
+            yield fresh;
+          }
+          if (this.version.size === null || this.received >= this.version.size) return;
+          throw new Broken(`the connection ended after ${this.received} of ${this.version.size} bytes`);
+        } catch (error) {
+          this.#disconnect();
+          await this.#pause(error);
+        }
+      }
+    } catch (error) {
+      throw error instanceof NotFound ? this.missing() : error;
+    } finally {
+      this.#disconnect();
+    }
+  }
+
+  /** Lets go of the connection. */
+  close() {
+    this.#disconnect();
+  }
+
+  async #connected() {
+    if (!this.#response) await this.#ask();
+    return this.received !== this.version.size || this.version.size === null;
+  }
+
+  /** Repeats `action` with growing pauses while that may help. @template T @param {() => Promise<T>} action */
+  async #persist(action) {
+    for (;;) {
+      try {
+        return await action();
+      } catch (error) {
+        this.#disconnect();
+        if (error instanceof NotFound) throw error;
+        await this.#pause(error);
+      }
+    }
+  }
+
+  /** Waits before the next try, or throws what there is to say. @param {unknown} error */
+  async #pause(error) {
+    if (this.#signal?.aborted) throw cancelled(error);
+    if (error instanceof Gpt2Error) throw error;
+    const why = error instanceof Error ? error.message : String(error);
+    // An address that never answered is most likely wrong, or not open to this page: one more try is enough.
+    const pauses = this.#answered ? this.#pauses : this.#pauses.slice(0, 1);
+    const pause = pauses[this.#failures++];
+    if (pause === undefined) throw this.#giveUp(why, error);
+    const wait = error instanceof Busy ? Math.max(pause, error.after) : pause;
+    await new Promise((resolve) => {
+      const timer = setTimeout(done, wait);
+      const signal = this.#signal;
+      signal?.addEventListener('abort', done);
+      function done() {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', done);
+        resolve(undefined);
+      }
+    });
+    if (this.#signal?.aborted) throw cancelled(error);
+  }
+
+  /** @param {string} why @param {unknown} cause */
+  #giveUp(why, cause) {
+    if (this.#answered) return this.#error(`${why}, also after ${this.#failures - 1} more tries; check the connection and load it again`, cause);
+    return this.#error(`${this.#url.host} cannot be reached (${why}): the address is wrong, there is no connection, or the server does not let other pages read it (CORS)`, cause);
+  }
+
+  async #ask() {
+    const from = this.received;
+    const connection = (this.#connection = new AbortController());
+    const signal = this.#signal ? AbortSignal.any([this.#signal, connection.signal]) : connection.signal;
+    const policy = watchPolicy();
+    let response;
+    try {
+      // A compressed file cannot be continued in the middle of its other form.
+      const headers = from > 0 && !this.#encoded ? { range: `bytes=${from}-` } : undefined;
+      // The browser's own cache would keep a second copy of hundreds of megabytes, or none, as it likes.
+      response = await fetch(this.#url, { signal, cache: 'no-store', ...(headers && { headers }) });
+    } catch (cause) {
+      const blocked = await policy.blocked(this.#signal);
+      if (blocked) {
+        throw new Gpt2Error('blocked_by_policy', `${this.#label}: the page's Content-Security-Policy forbids a request to ${this.#url.host}; `
+          + `it needs connect-src ${this.#url.origin} (the policy is: ${blocked})`, { cause });
+      }
+      throw cause;
+    } finally {
+      policy.end();
+    }
+    this.#answered = true;
+    await this.#judge(response, from);
+    this.#response = response;
+  }
+
+  /** Decides what an answer means for what is here already. @param {Response} response @param {number} from */
+  async #judge(response, from) {
+    const { status, headers } = response;
+    if (PASSING.has(status)) throw new Busy(`${this.#url.host} answered ${status}`, headers.get('retry-after'));
+    if (status === 416 && from > 0) {
+      // What is here is longer than the file is now.
+      await this.#anew();
+      throw new Broken('the file became shorter');
+    }
+    if (status === 404 || status === 410) throw new NotFound();
+    if (!response.ok || !response.body) throw this.#refused(status);
+    this.#refuseHtml(headers.get('content-type'), null);
+
+    const length = number(headers.get('content-length'));
+    if (status === 206 && from > 0) {
+      const range = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(headers.get('content-range') ?? '');
+      const size = number(range?.[2]) ?? (length === null ? null : from + length);
+      const begins = range ? Number(range[1]) === from : true;
+      if (begins && same(this.version, { etag: headers.get('etag'), modified: headers.get('last-modified'), size })) {
+        this.#skip = 0;
+        return;
+      }
+      await this.#anew();
+      throw new Broken('the file has changed');
+    }
+    if (status === 206) throw this.#error(`${this.#url.host} sent a part where the whole was asked for`);
+    // The length of a compressed answer is not that of the bytes that come out of it.
+    this.#encoded = headers.has('content-encoding');
+    const version = { etag: headers.get('etag'), modified: headers.get('last-modified'), size: this.#encoded ? null : length };
+    if (from > 0 && known(version) && same(this.version, version)) {
+      this.#skip = from;
+      return;
+    }
+    if (from > 0) await this.#anew();
+    this.#skip = 0;
+    this.version = version;
+  }
+
+  /** What was handed over is of another file. */
+  async #anew() {
+    if (!this.restart) throw this.#error('the file on the server changed during the download, or it cannot be continued; load it again');
+    await this.restart();
+    this.received = 0;
+    this.#skip = 0;
+    this.version = { etag: null, modified: null, size: null };
+  }
+
+  /** @param {number} status */
+  #refused(status) {
+    if (status !== 401 && status !== 403) return this.#error(`${this.#url.host} answered ${status}; check the address`);
+    const hub = this.#url.host === 'huggingface.co';
+    return this.#error(hub
+      ? `${this.#url.host} answered ${status}: there is no such repository, or it is private or gated. Download the files with your account there, and open them from disk`
+      : `${this.#url.host} answered ${status}: it wants to know who asks. Download the file with your account there, and open it from disk`);
+  }
+
+  /** A page that says something went wrong, or that a login is needed, often comes as a success. @param {string | null} type @param {Uint8Array | null} bytes */
+  #refuseHtml(type, bytes) {
+    const begins = bytes ? new TextDecoder('latin1').decode(bytes.subarray(0, 256)) : '';
+    if (!/^text\/html\b/i.test(type ?? '') && !/^[\s\xef\xbb\xbf]*<(!doctype html|html)\b/i.test(begins)) return;
+    throw new Gpt2Error('not_a_model', `${this.#label}: ${this.#url.host} answered with an HTML page instead of a file; give the address of the file itself`);
+  }
+
+  /**
+   * The next part, or null at the end. Silence for too long is a broken connection.
+   * @param {ReadableStreamDefaultReader<Uint8Array>} reader
+   */
+  async #read(reader) {
+    let timer;
+    const silence = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new Broken(`nothing came for ${SILENCE / 1000} s`)), SILENCE);
+    });
+    try {
+      const { done, value } = await /** @type {Promise<ReadableStreamReadResult<Uint8Array>>} */ (Promise.race([reader.read(), silence]));
+      return done ? null : value;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #disconnect() {
+    this.#connection?.abort();
+    this.#connection = null;
+    this.#response = null;
+  }
+
+  /** @param {string} what @param {unknown} [cause] */
+  #error(what, cause) {
+    return new Gpt2Error('download_failed', `the download of ${this.#label} failed: ${what}`, { cause });
+  }
+}
+
+class NotFound extends Error {}
+
+/** The server asks for patience. */
+class Busy extends Broken {
+  /** @param {string} message @param {string | null} after seconds, as the server wrote them */
+  constructor(message, after) {
+    super(message);
+    this.after = Math.min((number(after) ?? 0) * 1000, 60_000);
+  }
+}
+
+/**
+ * Whether what the server holds now is still this version. Null where it cannot be told: no connection, or a server
+ * that answers no such question.
+ * @param {URL} url @param {Version} version @param {AbortSignal} [signal]
+ * @returns {Promise<boolean | null>}
+ */
+export async function unchanged(url, version, signal) {
+  try {
+    const { ok, headers } = await fetch(url, { method: 'HEAD', cache: 'no-store', ...(signal && { signal }) });
+    if (!ok) return null;
+    const size = headers.has('content-encoding') ? null : number(headers.get('content-length'));
+    return same(version, { etag: headers.get('etag'), modified: headers.get('last-modified'), size });
+  } catch (cause) {
+    if (signal?.aborted) throw cancelled(cause);
+    return null;
+  }
+}
+
+/** Two answers are of one file if nothing that both of them say differs. @param {Version} a @param {Version} b */
+function same(a, b) {
+  /** @param {unknown} x @param {unknown} y */
+  const differ = (x, y) => x !== null && y !== null && x !== y;
+  const strong = (/** @type {string | null} */ etag) => etag?.replace(/^W\//, '') ?? null;
+  return !differ(strong(a.etag), strong(b.etag)) && !differ(a.modified, b.modified) && !differ(a.size, b.size);
+}
+
+/** Whether there is anything to know it by. @param {Version} version */
+const known = ({ etag, modified }) => etag !== null || modified !== null;
+
+/** @param {string | null | undefined} text */
+function number(text) {
+  return text && /^\d+$/.test(text) ? Number(text) : null;
+}
+
+/** @param {unknown} cause */
+const cancelled = (cause) => new Gpt2Error('cancelled', 'the download was cancelled', { cause });
+
+/** Listens for the browser's report that the page's policy forbids a request. */
+function watchPolicy() {
+  const listening = new AbortController();
+  /** @type {string | undefined} */ let policy;
+  globalThis.document?.addEventListener('securitypolicyviolation', ({ effectiveDirective, originalPolicy }) => {
+    if (effectiveDirective === 'connect-src') policy = originalPolicy;
+  }, { signal: listening.signal });
+  return {
+    /** @param {AbortSignal | undefined} signal @returns {Promise<string | undefined>} the policy, if it was the reason */
+    async blocked(signal) {
+      // The report is a task of its own, which may follow the failure.
+      if (globalThis.document && !signal?.aborted) await new Promise((resolve) => setTimeout(resolve, 100));
+      return policy;
+    },
+    end: () => listening.abort(),
+  };
+}
