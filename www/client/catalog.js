@@ -1,0 +1,37 @@
+import { Gpt2Error } from './error.js';
+
+/** @typedef {import('./memory.js').Precision} Precision */
+
+/**
+ * A known model. `parameters` and `memory` follow from `shape` (`scripts/catalog.mjs` writes them).
+ * @typedef {object} CatalogEntry
+ * @property {string} name
+ * @property {string} about
+ * @property {string} source the page that says more
+ * @property {string} licence
+ * @property {string} [repo] on Hugging Face; absent for the model that comes with the page
+ * @property {string} [revision] the commit, where it is known that `sha256` belongs to
+ * @property {string[]} files the weights last
+ * @property {number} download bytes of the weights
+ * @property {string | null} sha256 of the weights, where it is known
+ * @property {Precision[]} precisions it can be held in
+ * @property {import('./memory.js').Shape} shape
+ * @property {number} parameters
+ * @property {{ [precision in Precision]?: number }} memory bytes needed, see `memoryNeeded`
+ */
+/** @typedef {{ models: CatalogEntry[] }} Catalog */
+
+/**
+ * @param {URL} url
+ * @returns {Promise<Catalog>}
+ * @throws {Gpt2Error}
+ */
+export async function fetchCatalog(url) {
+  try {
+    const response = await fetch(url);
+    if (!response.ok) throw new Error(`the server answered ${response.status}`);
+    return await response.json();
+  } catch (cause) {
+    throw new Gpt2Error('download_failed', `the list of models could not be read: ${cause instanceof Error ? cause.message : cause}`, { cause });
+  }
+}

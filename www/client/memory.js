@@ -1,0 +1,47 @@
+/** How much memory a model takes, from its shape. */
+
+/** @typedef {'f32' | 'q8_0' | 'q4_0'} Precision */
+/** @typedef {{ n_layer: number, n_embd: number, n_ctx: number, n_vocab: number }} Shape of a GPT-2 with a tied head. */
+
+/** Bytes of a weight. The quantised formats hold 32 weights in 8 or 4 bits and one 16-bit scale. */
+export const BYTES = { f32: 4, q8_0: 34 / 32, q4_0: 18 / 32 };
+
+/** What a 32-bit WebAssembly module can address. */
+export const MOST = 2 ** 32;
+
+/** Weights of the matrices, which the precision concerns: the embedding and, in a layer, qkv, projection and the two of the MLP. @param {Shape} shape */
+const matrices = ({ n_layer, n_embd, n_vocab }) => n_vocab * n_embd + n_layer * (3 + 1 + 4 + 4) * n_embd ** 2;
+
+/** Weights that stay f32: positions, norms and biases. @param {Shape} shape */
+const rest = ({ n_layer, n_embd, n_ctx }) => n_ctx * n_embd + n_layer * (3 + 1 + 4 + 1 + 2 * 2) * n_embd + 2 * n_embd;
+
+/** @param {Shape} shape */
+export const parameters = (shape) => matrices(shape) + rest(shape);
+
+/**
+ * Bytes from the start of the load to a full context: the weights, the keys and values of every position, and what
+ * reading and computing take beside them. For the last the loader's own limit is assumed: 15 % of the weights and
+ * 60 MB.
+ * @param {Shape} shape @param {Precision} precision
+ */
+export function memoryNeeded(shape, precision) {
+  const weights = matrices(shape) * BYTES[precision] + rest(shape) * BYTES.f32;
+  const cache = 2 * shape.n_layer * shape.n_ctx * shape.n_embd * 4;
+  return Math.round(weights * 1.15 + 60e6 + cache);
+}
+
+/**
+ * Whether that much can be had, in a word and a sentence.
+ * @param {number} needed in bytes
+ * @param {number | undefined} [device] the device's memory in GiB, roughly, where the browser tells (`navigator.deviceMemory`)
+ * @returns {{ fits: 'yes' | 'perhaps' | 'no', why: string }}
+ */
+export function verdict(needed, device) {
+  const gigabytes = (/** @type {number} */ bytes) => `${(bytes / 1e9).toFixed(1)} GB`;
+  if (needed > MOST) return { fits: 'no', why: `needs ${gigabytes(needed)}, and a page can have ${gigabytes(MOST)}` };
+  const bytes = device === undefined ? Infinity : device * 2 ** 30;
+  if (needed > bytes) return { fits: 'no', why: `needs ${gigabytes(needed)}, and this device has about ${device} GiB` };
+  if (needed > bytes / 2) return { fits: 'perhaps', why: `more than half of this device's ${device} GiB` };
+  if (needed > 0.9 * MOST) return { fits: 'perhaps', why: `nearly all of the ${gigabytes(MOST)} a page can have` };
+  return { fits: 'yes', why: 'fits' };
+}
