@@ -13,29 +13,49 @@
  * @module
  */
 
+import { fetchCatalog } from './client/catalog.js';
 import { Gpt2Error } from './client/error.js';
+import { ModelFetch } from './client/fetch-model.js';
+import { fromGiven, lackTokenizer, transferable } from './client/files.js';
 import { download, monotone } from './client/progress.js';
+import { addresses, repository, typed } from './client/source.js';
+import { ModelStore } from './client/store.js';
 import { WorkerHandle } from './client/worker-handle.js';
 
 export { CLIENT_ERROR_KINDS, Gpt2Error } from './client/error.js';
+export { memoryNeeded } from './client/memory.js';
 
 /** @typedef {import('./client/error.js').ErrorKind} ErrorKind */
 /** @typedef {import('./client/progress.js').Progress} Progress */
 /** @typedef {import('./client/worker-handle.js').InlineAssets} InlineAssets */
 /** @typedef {import('./types/Request').Request} Request */
 /** @typedef {import('./types/Event').Event} Event */
-/** @typedef {import('./types/ModelFile').ModelFile} ModelFile */
+/** @typedef {import('./client/files.js').ModelFile} ModelFile */
+/** @typedef {import('./client/files.js').GivenFile} GivenFile */
+/** @typedef {import('./client/catalog.js').CatalogEntry} CatalogEntry */
+/** @typedef {import('./client/memory.js').Precision} Precision */
+/** @typedef {import('./client/source.js').Source} Source */
+/** @typedef {import('./client/store.js').StoredModelInfo} StoredModelInfo */
 /** @typedef {import('./types/Settings').Settings} Settings */
 
-/** @typedef {Extract<Event, { type: 'ready' }>} ReadyEvent */
-/** @typedef {Pick<ReadyEvent, 'model' | 'options' | 'load_ms'>} Loaded What a load resolves to. */
+/** @typedef {Extract<Event, { type: 'ready' }> & { notices?: string[] }} ReadyEvent */
+/**
+ * What a load resolves to; `notices` are sentences for people: what was guessed, what could not be kept.
+ * @typedef {Pick<ReadyEvent, 'model' | 'options' | 'load_ms'> & { notices: string[] }} Loaded
+ */
 /** @typedef {Extract<Event, { type: 'start' | 'prefill' | 'delta' | 'step' | 'done' }>} RunEvent What a run yields. */
 
 /** @typedef {{ onProgress?: ((progress: Progress) => void) | undefined, signal?: AbortSignal | undefined }} LoadHooks */
+/** @typedef {LoadHooks & { precision?: Precision | undefined }} LoadOptions `precision`: what the file holds when absent. */
+/**
+ * A download is kept in this browser where it has storage for it, and goes on after a broken connection. `sha256` of
+ * the weights is compared in hexadecimal.
+ * @typedef {LoadOptions & { sha256?: string | null | undefined }} FetchOptions
+ */
 /** @typedef {Partial<Settings> & { signal?: AbortSignal | undefined }} GenerateOptions */
 
 /** @typedef {{ receive: (event: Event) => void, fail: (error: Gpt2Error) => void }} Pending */
-/** @typedef {{ name: string, files: ModelFile[], precision?: string | undefined }} Load */
+/** @typedef {{ name: string, files: () => Promise<ModelFile[]>, precision?: Precision | undefined }} Load `files` gives them as often as they are wanted. */
 
 const EMBEDDED = 'fairy-12m-q8_0.gguf';
 
@@ -51,6 +71,7 @@ export class Gpt2Web {
   /** @type {Promise<void> | null} */ #recovery = null;
   /** @type {Promise<Blob> | null} */ #embedded = null;
   #closed = false;
+  /** The downloaded models that this browser keeps. @readonly */ store;
 
   /**
    * @param {object} [options]
@@ -58,32 +79,87 @@ export class Gpt2Web {
    *   when absent
    * @param {string | URL} [options.workerUrl] another place for worker.js
    * @param {InlineAssets} [options.assets] parts that need no fetch; `globalThis.GPT2_WEB_INLINE` when absent
+   * @param {ModelStore} [options.store] another place for downloaded models than the browser's storage
    */
-  constructor({ base, workerUrl, assets } = {}) {
+  constructor({ base, workerUrl, assets, store = new ModelStore() } = {}) {
     this.#base = base;
     this.#workerUrl = workerUrl;
+    this.store = store;
     this.#assets = assets ?? /** @type {{ GPT2_WEB_INLINE?: InlineAssets }} */ (globalThis).GPT2_WEB_INLINE;
   }
 
   /**
-   * Replaces the model. After an error the one loaded before is still there.
+   * Replaces the model. After an error the one loaded before is still there. Weights without a tokenizer get GPT-2's.
    *
-   * @param {object} load
-   * @param {string} load.name what the record calls the model
-   * @param {(File | ModelFile)[]} load.files a GGUF; or safetensors with config.json and tokenizer files
-   * @param {'f32' | 'q8_0'} [load.precision] what the file holds when absent
-   * @param {LoadHooks['onProgress']} [load.onProgress]
-   * @param {AbortSignal} [load.signal] ends the load with an error of kind `cancelled`
+   * @param {LoadOptions & { name: string, files: readonly GivenFile[] }} load `name` is what the record calls the model;
+   *   `files` a GGUF, or safetensors with config.json and tokenizer files
    * @returns {Promise<Loaded>}
    * @throws {Gpt2Error}
    */
   async load({ name, files, precision, onProgress, signal }) {
-    const load = { name, files: files.map((file) => ('blob' in file ? file : { name: file.name, blob: file })), precision };
-    await this.#recovery?.catch(() => {});
-    const loaded = await this.#load(load, { onProgress, signal });
-    this.#loaded = load;
-    this.#recovery = null;
-    return loaded;
+    const given = fromGiven(files);
+    return this.#replace({ name, precision, files: async () => given }, given, { onProgress, signal });
+  }
+
+  /**
+   * Downloads and loads a model. Of one address of safetensors, or of an index of shards, what lies beside it is taken
+   * too: config.json and the tokenizer. Of several addresses, exactly those.
+   *
+   * @param {string | URL | readonly (string | URL)[]} urls
+   * @param {FetchOptions} [options]
+   * @returns {Promise<Loaded>}
+   * @throws {Gpt2Error}
+   */
+  async loadUrl(urls, options) {
+    return this.#fetch(addresses(urls), options);
+  }
+
+  /**
+   * Downloads and loads a model from Hugging Face.
+   *
+   * @param {string} repo owner/name
+   * @param {FetchOptions & { revision?: string | undefined, files?: readonly string[] | undefined }} [options] `revision`
+   *   is a branch, a tag or a commit; `files` are exactly these, the weights last, instead of what is found
+   * @returns {Promise<Loaded>}
+   * @throws {Gpt2Error}
+   */
+  async loadRepo(repo, { revision, files, ...options } = {}) {
+    return this.#fetch(repository(repo, { ...(revision && { revision }), ...(files && { files }) }), options);
+  }
+
+  /**
+   * Downloads and loads what a person typed: a repository's name, its page, or the address of a file.
+   * @param {string} text
+   * @param {FetchOptions} [options]
+   * @returns {Promise<Loaded>}
+   * @throws {Gpt2Error}
+   */
+  async loadFrom(text, options) {
+    return this.#fetch(typed(text), options);
+  }
+
+  /**
+   * The models of `models/catalog.json`. One without a `repo` comes with the page; for the others:
+   * `loadRepo(entry.repo, { ...entry, precision })`.
+   * @returns {Promise<CatalogEntry[]>}
+   * @throws {Gpt2Error}
+   */
+  async catalog() {
+    const { models } = this.#assets?.catalog ?? (await fetchCatalog(this.#url('models/catalog.json')));
+    return models;
+  }
+
+  /**
+   * Loads a model that was downloaded before, without the network.
+   * @param {string} id from `store.list()`
+   * @param {LoadOptions} [options]
+   * @returns {Promise<Loaded>}
+   * @throws {Gpt2Error}
+   */
+  async loadStored(id, { precision, ...hooks } = {}) {
+    const name = (await (await this.store.find(id))?.entry())?.name ?? 'model';
+    const load = { name, precision, files: () => this.#stored(id) };
+    return this.#replace(load, await load.files(), hooks);
   }
 
   /**
@@ -95,15 +171,13 @@ export class Gpt2Web {
   async loadEmbedded({ onProgress, signal } = {}) {
     const report = monotone(onProgress);
     const blob = await this.embedded({ onProgress: report, signal });
-    return this.load({
-      name: EMBEDDED.replace(/-[^-]*\.gguf$/, ''), files: [{ name: EMBEDDED, blob }], onProgress: report, ...(signal && { signal }),
-    });
+    return this.load({ name: EMBEDDED.replace(/-[^-]*\.gguf$/, ''), files: [{ name: EMBEDDED, blob }], onProgress: report, signal });
   }
 
   /**
    * The embedded model's file, which is also a source of GPT-2's tokenizer for checkpoints that come without one.
    * @param {LoadHooks} [hooks]
-   * @returns {Promise<ModelFile['blob']>}
+   * @returns {Promise<Blob>}
    * @throws {Gpt2Error}
    */
   embedded({ onProgress, signal } = {}) {
@@ -188,20 +262,72 @@ export class Gpt2Web {
   }
 
   /**
+   * @param {Source} source
+   * @param {FetchOptions} [options]
+   */
+  async #fetch(source, { precision, sha256, onProgress, signal } = {}) {
+    const report = monotone(onProgress);
+    const fetched = await new ModelFetch(source, {
+      store: this.store, signal, report: (done, total) => report({ stage: 'download', done, total }),
+    }).run();
+    const id = fetched.stored;
+    const load = { name: source.name, precision, files: () => this.#stored(id) };
+    // The worker reads a stream as it comes: until it ends there is one thing to report.
+    const hooks = { signal, onProgress: (/** @type {Progress} */ progress) => void (fetched.streaming || report(progress)) };
+    try {
+      const loaded = await this.#replace(load, fetched.files, hooks);
+      if (sha256 && loaded.model.sha256 !== sha256) {
+        await this.unload();
+        throw new Gpt2Error('damaged_model', `${source.name} is not the file it should be: its SHA-256 is ${loaded.model.sha256} and not ${sha256}; load it again`);
+      }
+      return { ...loaded, notices: [...fetched.notices, ...loaded.notices] };
+    } catch (cause) {
+      const broken = cause instanceof Gpt2Error && (cause.kind === 'not_a_model' || cause.kind === 'damaged_model');
+      if (id !== null && broken) await this.store.delete(id);
+      throw fetched.failure ?? cause;
+    } finally {
+      await fetched.end();
+    }
+  }
+
+  /** @param {string | null} id @returns {Promise<ModelFile[]>} */
+  async #stored(id) {
+    const files = await (id === null ? null : await this.store.find(id))?.files();
+    if (!files) throw new Gpt2Error('not_loaded', 'the model is not kept in this browser; load it again from where it came');
+    return Promise.all(files.map(async (file) => ({ name: file.name, blob: await file.blob() })));
+  }
+
+  /** @param {Load} load @param {ModelFile[]} files @param {LoadHooks} hooks */
+  async #replace(load, files, hooks) {
+    await this.#recovery?.catch(() => {});
+    const loaded = await this.#load(load, files, hooks);
+    this.#loaded = load;
+    this.#recovery = null;
+    return loaded;
+  }
+
+  /**
    * @param {Load} load
+   * @param {ModelFile[]} given
    * @param {LoadHooks} hooks
    * @returns {Promise<Loaded>}
    */
-  #load({ name, files, precision }, { onProgress, signal }) {
+  async #load({ name, precision }, given, { onProgress, signal }) {
     const report = monotone(onProgress);
+    const files = await transferable(given);
+    if (lackTokenizer(files)) files.push({ name: 'tokenizer.gguf', blob: await this.embedded({ signal }) });
+    const streams = files.flatMap((file) => ('stream' in file ? [file.stream] : []));
     return new Promise((resolve, reject) => {
-      this.#send({ type: 'load', name, files, ...(precision && { precision }) }, {
+      this.#send(/** @type {any} */ ({ type: 'load', name, files, ...(precision && { precision }) }), {
         receive: (event) => {
           if (event.type === 'progress') report({ stage: event.stage, done: event.done, total: event.total });
-          else if (event.type === 'ready') resolve({ model: event.model, options: event.options, load_ms: event.load_ms });
+          else if (event.type === 'ready') {
+            const { model, options, load_ms, notices = [] } = /** @type {ReadyEvent} */ (event);
+            resolve({ model, options, load_ms, notices });
+          }
         },
         fail: reject,
-      }, signal);
+      }, signal, streams);
     });
   }
 
@@ -211,8 +337,9 @@ export class Gpt2Web {
    * @param {DistributiveOmit<Exclude<Request, { type: 'cancel' }>, 'id'>} request
    * @param {Pending} pending
    * @param {AbortSignal} [signal]
+   * @param {Transferable[]} [transfer]
    */
-  #send(request, pending, signal) {
+  #send(request, pending, signal, transfer) {
     const id = this.#nextId++;
     if (this.#closed) {
       pending.fail(new Gpt2Error('closed', 'the client was closed; make a new one'));
@@ -231,7 +358,7 @@ export class Gpt2Web {
       },
       fail: (error) => { end(); pending.fail(error); },
     });
-    worker.post({ ...request, id }).catch((error) => {
+    worker.post({ ...request, id }, transfer).catch((error) => {
       this.#pending.get(id)?.fail(new Gpt2Error('invalid_request', `the request cannot be sent to the worker: ${error.message}`));
     });
     if (signal?.aborted) cancel();
@@ -272,7 +399,7 @@ export class Gpt2Web {
     this.#loaded = null;
     this.#stop(error);
     if (!load) return;
-    this.#recovery = this.#load(load, {}).then(() => {
+    this.#recovery = load.files().then((files) => this.#load(load, files, {})).then(() => {
       this.#loaded = load;
       this.#recovery = null;
     });

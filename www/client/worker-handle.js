@@ -10,6 +10,7 @@ import { Gpt2Error } from './error.js';
  * @property {() => Promise<string>} workerSource the wasm-bindgen glue followed by worker.js
  * @property {() => Promise<ArrayBuffer>} wasm
  * @property {(onProgress?: (done: number, total: number | null) => void) => Promise<Blob>} model the embedded model
+ * @property {import('./catalog.js').Catalog} [catalog]
  */
 
 /** One worker, from its start to its end. Messages posted before it runs are kept for it. */
@@ -28,9 +29,9 @@ export class WorkerHandle {
     this.#worker.catch((error) => listener.dead(startFailure(error)));
   }
 
-  /** @param {Request} message */
-  async post(message) {
-    (await this.#worker).postMessage(message);
+  /** @param {Request} message @param {Transferable[]} [transfer] */
+  async post(message, transfer = []) {
+    (await this.#worker).postMessage(message, transfer);
   }
 
   terminate() {

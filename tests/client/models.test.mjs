@@ -1,0 +1,299 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, test } from 'node:test';
+
+import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
+import { ModelFetch } from '../../www/client/fetch-model.js';
+import { addresses, repository, typed } from '../../www/client/source.js';
+import { ModelStore } from '../../www/client/store.js';
+import { hostile, noise } from './hostile-server.mjs';
+import { MemoryFolder } from './memory-folder.mjs';
+import { ScriptedWorker, error, follow, ready } from './scripted-worker.mjs';
+
+/** @typedef {import('../../www/client/files.js').ModelFile} ModelFile */
+
+const WEIGHTS = noise(20_000);
+const TOKENIZER = { 'm/vocab.json': { body: '{"a":0}' }, 'm/merges.txt': { body: '#version: 0.2\n' } };
+/** @type {{ [path: string]: import('./hostile-server.mjs').Behaviour }} */ const paths = {};
+/** @type {Awaited<ReturnType<typeof hostile>>} */ let server;
+/** @type {MemoryFolder} */ let folder;
+/** What the worker read, by file. @type {Map<string, Uint8Array>} */ const read = new Map();
+
+before(async () => { server = await hostile(paths); });
+after(() => server.close());
+beforeEach(() => {
+  for (const path of Object.keys(paths)) delete paths[path];
+  Object.assign(paths, { 'm/config.json': { body: '{}' }, 'm/model.safetensors': { body: WEIGHTS }, ...TOKENIZER });
+  server.requests.length = 0;
+  server.closed.clear();
+  folder = new MemoryFolder({ quota: Infinity, used: 0 });
+  read.clear();
+  follow(reading());
+});
+
+const store = (piece = 4096) => new ModelStore({ root: async () => /** @type {any} */ (folder), piece });
+/** No storage: what `getDirectory` does in a private window. */
+const nowhere = () => new ModelStore({ root: async () => { throw new DOMException('no', 'SecurityError'); } });
+const address = () => server.url('m/model.safetensors');
+/** @param {ModelStore} [models] */
+const client = (models = store()) => new Gpt2Web({ base: 'http://localhost/', store: models });
+
+/**
+ * A worker that reads every file, in order and in pieces, and then answers.
+ * @param {(request: any, worker: ScriptedWorker) => void} [answer]
+ * @returns {import('./scripted-worker.mjs').Script}
+ */
+function reading(answer = ({ id }, worker) => worker.emit(ready(id))) {
+  return async (request, worker) => {
+    if (request.type !== 'load') return request.type === 'unload' ? worker.emit({ type: 'unloaded', id: request.id }) : undefined;
+    try {
+      for (const file of /** @type {ModelFile[]} */ (/** @type {unknown} */ (request.files))) {
+        const parts = [];
+        const reader = ('blob' in file ? file.blob.stream() : file.stream).getReader();
+        for (let part; !(part = await reader.read()).done; ) {
+          parts.push(part.value);
+          worker.emit({ type: 'progress', id: request.id, stage: 'read', done: parts.length, total: null });
+        }
+        read.set(file.name, new Uint8Array(await new Blob(/** @type {BlobPart[]} */ (parts)).arrayBuffer()));
+      }
+      answer(request, worker);
+    } catch {
+      worker.emit(error(request.id, 'engine'));
+    }
+  };
+}
+
+/** @param {import('../../www/client/error.js').ErrorKind} kind @param {RegExp} said */
+const refusal = (kind, said) => (/** @type {unknown} */ cause) => {
+  assert.ok(cause instanceof Gpt2Error, String(cause));
+  assert.equal(cause.kind, kind, cause.message);
+  assert.match(cause.message, said);
+  return true;
+};
+
+test('a model is downloaded with what lies beside it, each address once, and is there the next time', async () => {
+  const gpt2 = client();
+  /** @type {[string, number, number | null][]} */ const seen = [];
+  const loaded = await gpt2.loadUrl(address(), { precision: 'q8_0', onProgress: ({ stage, done, total }) => seen.push([stage, done, total]) });
+  assert.deepEqual(loaded.notices, []);
+  assert.deepEqual([...read.keys()], ['config.json', 'vocab.json', 'merges.txt', 'model.safetensors']);
+  assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
+  assert.deepEqual(server.asked(), ['m/config.json', 'm/tokenizer.json', 'm/vocab.json', 'm/merges.txt', 'm/model.safetensors']);
+  const downloads = seen.filter(([stage]) => stage === 'download');
+  assert.ok(downloads.every(([, done, total], at) => done >= (downloads[at - 1]?.[1] ?? 0) && (total === null || done <= total)));
+  assert.deepEqual(downloads.at(-1), ['download', 20_000, 20_000]);
+  assert.ok(seen.findIndex(([stage]) => stage === 'read') > seen.lastIndexOf(/** @type {any} */ (downloads.at(-1))));
+
+  const [kept] = await gpt2.store.list();
+  assert.ok(kept?.complete && kept.name === 'm' && kept.bytes > 20_000 && kept.date);
+  server.requests.length = 0;
+  await gpt2.loadUrl(address());
+  await gpt2.loadStored(kept.id);
+  assert.deepEqual(server.asked(), [], 'only asks whether it has changed');
+  assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
+});
+
+test('a model that changed on the server is downloaded again; without the server the stored one will do', async () => {
+  const gpt2 = client();
+  await gpt2.loadUrl(address());
+  const other = WEIGHTS.map((byte) => byte ^ 255);
+  paths['m/model.safetensors'] = { body: other, etag: '"2"' };
+  const { notices } = await gpt2.loadUrl(address());
+  assert.match(notices.join(), /has changed since it was stored/);
+  assert.deepEqual(read.get('model.safetensors'), other);
+  for (const path of Object.keys(paths)) paths[path] = { status: 500, body: '' };
+  assert.deepEqual((await gpt2.loadUrl(address())).notices, []);
+  assert.equal((await gpt2.store.list()).length, 1);
+});
+
+test('the pieces that arrived before the connection broke for good are where the next visit goes on', async () => {
+  paths['m/model.safetensors'] = { body: WEIGHTS, breaks: [9000, 0, 0] };
+  const fetch = () => new ModelFetch(addresses(address()), { store: store(), pauses: [1, 1] });
+  await assert.rejects(fetch().run(), refusal('download_failed', /model\.safetensors from 127.*connection|terminated/));
+  const [partial] = await store().list();
+  assert.ok(partial && !partial.complete && partial.bytes >= 8192, JSON.stringify(partial));
+  assert.equal(await store().find(partial.id), null);
+  server.requests.length = 0;
+  await client().loadUrl(address());
+  assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
+  assert.match(server.asked().join(), /m\/model\.safetensors bytes=[89]\d{3}-$/);
+});
+
+test('what is no model is never kept: 404, an HTML page, a cut file, and what the worker refuses as such', async () => {
+  const gpt2 = client();
+  /** @type {[import('./hostile-server.mjs').Behaviour | undefined, RegExp][]} */ const cases = [
+    [undefined, /answered 404/], [{ status: 403, body: '' }, /403/], [{ body: '<html>', headers: { 'content-type': 'text/html' } }, /HTML page/],
+  ];
+  for (const [behaviour, said] of cases) {
+    if (behaviour) paths['m/model.safetensors'] = behaviour;
+    else delete paths['m/model.safetensors'];
+    await assert.rejects(gpt2.loadUrl(address()), (cause) => said.test(String(cause)));
+    assert.deepEqual(folder.paths, []);
+  }
+  paths['m/model.safetensors'] = { body: WEIGHTS.slice(0, 500), claims: 600 };
+  await assert.rejects(new ModelFetch(addresses(address()), { store: store(), pauses: [1] }).run(), refusal('download_failed', /./));
+  assert.deepEqual(folder.paths, []);
+  paths['m/model.safetensors'] = { body: WEIGHTS };
+  follow(reading(({ id }, worker) => worker.emit(error(id, 'damaged_model'))));
+  await assert.rejects(gpt2.loadUrl(address()), refusal('damaged_model', /./));
+  assert.deepEqual(folder.paths, []);
+});
+
+test('a model that is only too large stays', async () => {
+  follow(reading(({ id }, worker) => worker.emit(error(id, 'out_of_memory'))));
+  await assert.rejects(client().loadUrl(address()), refusal('out_of_memory', /./));
+  assert.equal((await store().list())[0]?.complete, true);
+});
+
+test('without storage the weights stream into the worker, each address once, with a notice', async () => {
+  /** @type {string[]} */ const stages = [];
+  const { notices } = await client(nowhere()).loadUrl(address(), { onProgress: ({ stage }) => stages.push(stage) });
+  assert.match(notices.join(), /not kept for the next visit: this page has no storage/);
+  const sent = /** @type {any} */ (ScriptedWorker.started[0]?.received[0]).files.at(-1);
+  assert.deepEqual([sent.name, sent.size, sent.stream instanceof ReadableStream], ['model.safetensors', 20_000, true]);
+  assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
+  assert.equal(server.asked().length, 5);
+  assert.ok(!stages.includes('read') || stages.indexOf('read') > stages.lastIndexOf('download'), 'one stage at a time');
+});
+
+test('a stream that breaks goes on; one that breaks for good is told by its own sentence', async () => {
+  paths['m/model.safetensors'] = { body: WEIGHTS, breaks: [9000] };
+  await client(nowhere()).loadUrl(address());
+  assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
+  paths['m/model.safetensors'] = { body: WEIGHTS, breaks: [9000], etag: '', ranges: false };
+  await assert.rejects(client(nowhere()).loadUrl(address()), refusal('download_failed', /cannot be continued/));
+});
+
+test('a quota that ends in the middle: no second download, and nothing is left', async () => {
+  for (const quota of [400, 9000, 14_000]) {
+    read.clear();
+    server.requests.length = 0;
+    folder = new MemoryFolder({ quota, used: 0 });
+    const { notices } = await client().loadUrl(address());
+    assert.match(notices.join(), /no more room/);
+    assert.equal(notices.length, 1);
+    assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
+    assert.deepEqual([...read.keys()], ['config.json', 'vocab.json', 'merges.txt', 'model.safetensors']);
+    assert.equal(server.asked().length, 5, server.asked().join());
+    assert.deepEqual(folder.paths, []);
+    assert.equal(folder.disk.used, 0);
+  }
+});
+
+test('a cancel while downloading, with and without storage, leaves nothing and closes the connection', async () => {
+  for (const models of [store(), nowhere()]) {
+    server.closed.clear();
+    paths['m/model.safetensors'] = { body: WEIGHTS, pause: 5 };
+    follow(reading((request, worker) => worker.emit(error(request.id, 'cancelled'))));
+    const controller = new AbortController();
+    const load = client(models).loadUrl(address(), {
+      signal: controller.signal, onProgress: ({ done }) => { if (done > 6000) controller.abort(); },
+    });
+    await assert.rejects(load, refusal('cancelled', /./));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.deepEqual(folder.paths, []);
+    assert.ok(server.closed.has('m/model.safetensors'));
+  }
+});
+
+test('shards are found through their index, in order, once each', async () => {
+  delete paths['m/model.safetensors'];
+  const index = { metadata: { total_size: 3000 }, weight_map: { a: 'model-00002-of-00002.safetensors', b: 'model-00001-of-00002.safetensors', c: 'model-00001-of-00002.safetensors' } };
+  paths['m/model.safetensors.index.json'] = { body: JSON.stringify(index) };
+  paths['m/model-00001-of-00002.safetensors'] = { body: WEIGHTS.slice(0, 1600) };
+  paths['m/model-00002-of-00002.safetensors'] = { body: WEIGHTS.slice(1600, 3100) };
+  for (const models of [store(), nowhere()]) {
+    /** @type {(number | null)[][]} */ const seen = [];
+    await client(models).loadUrl(server.url('m/model.safetensors.index.json'), { onProgress: ({ done, total }) => seen.push([done, total]) });
+    assert.deepEqual([...read.keys()].slice(-3), ['model.safetensors.index.json', 'model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors']);
+    assert.equal(read.get('model-00002-of-00002.safetensors')?.length, 1500);
+    assert.ok(seen.some(([done, total]) => done === 3100 && total === 3100));
+  }
+  paths['m/model.safetensors.index.json'] = { body: '{"weight_map":{"a":"../../secret"}}', etag: '"2"' };
+  await assert.rejects(client(nowhere()).loadUrl(server.url('m/model.safetensors.index.json')), refusal('damaged_model', /weight_map/));
+});
+
+test('a repository: its model, its shards, or a sentence', async () => {
+  const source = { ...repository('owner/name'), url: (/** @type {string} */ file) => server.url(`m/${file}`) };
+  const fetch = () => new ModelFetch(source, { store: nowhere() }).run();
+  assert.deepEqual((await fetch()).files.map(({ name }) => name), ['config.json', 'vocab.json', 'merges.txt', 'model.safetensors']);
+  delete paths['m/model.safetensors'];
+  await assert.rejects(fetch(), refusal('download_failed', /owner\/name has no model\.safetensors and no model\.safetensors\.index\.json/));
+});
+
+test('a checksum that does not fit drops the file and the model', async () => {
+  const gpt2 = client();
+  await assert.rejects(gpt2.loadUrl(address(), { sha256: 'ff' }), refusal('damaged_model', /its SHA-256 is 00 and not ff/));
+  assert.deepEqual(folder.paths, []);
+  assert.equal((await gpt2.loadUrl(address(), { sha256: '00' })).model.sha256, '00');
+});
+
+test('after a panic a stored model is read again; one that is not kept is not downloaded unasked', async () => {
+  for (const models of [store(), nowhere()]) {
+    server.requests.length = 0;
+    follow((request, worker) => {
+      if (request.type !== 'generate') return reading()(request, worker);
+      worker.emit(error(request.id, ScriptedWorker.started.length === 1 ? 'panic' : 'busy'));
+    });
+    const gpt2 = client(models);
+    await gpt2.loadUrl(address());
+    const asked = server.asked().length;
+    await assert.rejects(gpt2.text('a').next(), refusal('panic', /./));
+    const [stored] = await models.list();
+    // `busy` is what the new worker says: it has the model.
+    await assert.rejects(gpt2.text('a').next(), stored ? refusal('busy', /./) : refusal('not_loaded', /not kept in this browser/));
+    assert.equal(server.asked().length, asked);
+  }
+});
+
+test('bytes from JavaScript, in every form; no contents is a sentence', async () => {
+  const gpt2 = client();
+  const bytes = Uint8Array.from([0, 71, 71, 85, 70, 0]);
+  for (const file of [new File([bytes.subarray(1, 5)], 'm.gguf'), { name: 'm.gguf', blob: new Blob([bytes.subarray(1, 5)]) },
+    { name: 'm.gguf', bytes: bytes.buffer.slice(1, 5) }, { name: 'm.gguf', bytes: bytes.subarray(1, 5) }]) {
+    await gpt2.load({ name: 'm', files: [file] });
+    assert.equal(new TextDecoder().decode(read.get('m.gguf')), 'GGUF');
+  }
+  await assert.rejects(gpt2.load({ name: 'm', files: [/** @type {any} */ ({ name: 'm.gguf' })] }), refusal('invalid_request', /m\.gguf has no contents/));
+});
+
+test('notices of the worker come with the model', async () => {
+  follow(reading(({ id }, worker) => worker.emit(/** @type {any} */ ({ ...ready(id), notices: ['heads were guessed'] }))));
+  assert.deepEqual((await client().load({ name: 'm', files: [{ name: 'm.gguf', bytes: new Uint8Array(4) }] })).notices, ['heads were guessed']);
+});
+
+test('stored models can be deleted, one and all', async () => {
+  const gpt2 = client();
+  await gpt2.loadUrl(address());
+  paths['n.gguf'] = { body: WEIGHTS };
+  await gpt2.loadUrl(server.url('n.gguf'));
+  const [newest, oldest] = await gpt2.store.list();
+  assert.deepEqual([newest?.name, oldest?.name], ['n', 'm']);
+  await gpt2.store.delete(String(newest?.id));
+  assert.deepEqual((await gpt2.store.list()).map(({ name }) => name), ['m']);
+  await assert.rejects(gpt2.loadStored(String(newest?.id)), refusal('not_loaded', /not kept/));
+  await gpt2.store.clear();
+  assert.deepEqual(await gpt2.store.list(), []);
+  assert.equal(folder.disk.used, 0);
+  assert.deepEqual(await nowhere().list(), []);
+});
+
+test('what a person types', () => {
+  /** @param {string} text @param {string} file */
+  const at = (text, file) => typed(text).url(file).href;
+  const hub = 'https://huggingface.co/openai-community/gpt2/resolve/';
+  for (const text of ['openai-community/gpt2', ' https://huggingface.co/openai-community/gpt2 ', 'https://hf.co/openai-community/gpt2/tree/main']) {
+    assert.equal(at(text, 'model.safetensors'), `${hub}main/model.safetensors`);
+  }
+  assert.equal(at('openai-community/gpt2@v1.0', 'config.json'), `${hub}v1.0/config.json`);
+  assert.equal(at('https://huggingface.co/openai-community/gpt2/blob/main/onnx/model.safetensors', 'model.safetensors'), `${hub}main/onnx/model.safetensors`);
+  assert.equal(typed('https://huggingface.co/openai-community/gpt2/blob/main/model.safetensors').name, 'gpt2');
+  assert.equal(at('https://host.org/a/model.safetensors?key=1', 'config.json'), 'https://host.org/a/config.json?key=1');
+  assert.equal(typed('https://host.org/a/model.safetensors?key=1').name, 'a');
+  assert.deepEqual([typed('https://host.org/x.gguf').name, typed('https://host.org/x.gguf').look], ['x', false]);
+  const several = addresses(['https://host.org/c/config.json', 'https://host.org/w/w.safetensors']);
+  assert.deepEqual([several.beside, several.weights, several.url('config.json').href], [['config.json'], ['w.safetensors'], 'https://host.org/c/config.json']);
+  for (const [text, said] of /** @type {[string, RegExp][]} */ ([['gpt2', /owner\/name/], ['', /owner\/name/], ['ftp://host/x', /https:/], ['https://', /no address/]])) {
+    assert.throws(() => typed(text), refusal('invalid_request', said));
+  }
+  assert.throws(() => addresses(['https://a.org/x.gguf', 'https://b.org/x.gguf']), refusal('invalid_request', /same file name/));
+});

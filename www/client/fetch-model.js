@@ -1,0 +1,276 @@
+import { Arrival } from './arrival.js';
+import { unchanged } from './download.js';
+import { Gpt2Error } from './error.js';
+import { StorageError, room } from './store.js';
+
+/** @typedef {import('./files.js').ModelFile} ModelFile */
+/** @typedef {import('./source.js').Source} Source */
+/** @typedef {import('./store.js').ModelStore} ModelStore */
+/** @typedef {import('./store.js').StoredModel} StoredModel */
+
+/**
+ * The files of a model, from the store or the network.
+ *
+ * What is not in the store is downloaded into it and read from there. Where nothing can be stored the weights are
+ * streams, which download while the worker reads them, one after the other.
+ */
+export class ModelFetch {
+  /** @type {ModelFile[]} */ files = [];
+  /** @type {string[]} What people should know. */ notices = [];
+  /** @type {Gpt2Error | null} Why a stream broke: the worker only learns that it did. */ failure = null;
+  #source;
+  #store;
+  #report;
+  #pauses;
+  #ended = new AbortController();
+  #signal;
+  /** @type {StoredModel | null} */ #place = null;
+  /** Whether the place goes when the worker has read it. */ #temporary = false;
+  /** @type {Map<string, { done: number, size: number | null }>} of the weights */ #amounts = new Map();
+  /** @type {Promise<void>} Resolves when the stream before has come to its end. */ #turn = Promise.resolve();
+  #streams = 0;
+
+  /**
+   * @param {Source} source
+   * @param {object} options
+   * @param {ModelStore} options.store
+   * @param {AbortSignal | undefined} [options.signal]
+   * @param {(done: number, total: number | null) => void} [options.report] hears of the weights, in bytes
+   * @param {readonly number[]} [options.pauses]
+   */
+  constructor(source, { store, signal, report = () => {}, pauses }) {
+    this.#source = source;
+    this.#store = store;
+    this.#report = report;
+    this.#pauses = pauses;
+    this.#signal = signal ? AbortSignal.any([signal, this.#ended.signal]) : this.#ended.signal;
+  }
+
+  /** For `loadStored` and `deleteStored`; null where the model is not kept. */
+  get stored() {
+    return this.#temporary ? null : this.#place?.id ?? null;
+  }
+
+  /** Whether a stream among the files is still to end. */
+  get streaming() {
+    return this.#streams > 0;
+  }
+
+  /**
+   * Fills `files`.
+   * @returns {Promise<this>}
+   * @throws {Gpt2Error}
+   */
+  async run() {
+    this.#report(0, null);
+    try {
+      const { id, name } = this.#source;
+      this.#place = await this.#store.place(id, name).catch((cause) => this.#unkept(cause));
+      if (this.#place) await locked(this.#place.id, this.#signal, () => this.#fetch());
+      else await this.#fetch();
+      return this;
+    } catch (cause) {
+      const cancelled = this.#signal.aborted;
+      // A cancelled download leaves nothing; a broken one leaves what the next can go on from, unless that is only a
+      // configuration and a tokenizer.
+      const worth = this.#place && (await this.#place.bytes()) > this.#place.piece / 4;
+      if (cancelled || !worth) this.#temporary = true;
+      await this.end();
+      throw cancelled ? new Gpt2Error('cancelled', 'the download was cancelled', { cause }) : cause;
+    }
+  }
+
+  /** After the worker has read everything, or will not. */
+  async end() {
+    this.#ended.abort();
+    if (this.#temporary && this.#place) await this.#store.delete(this.#place.id).catch(() => {}); // gone is gone
+  }
+
+  async #fetch() {
+    if (await this.#fromStore()) return;
+    const { beside, look, weights } = this.#source;
+    // The small ones first: they fail early and cost nothing.
+    for (const name of beside) await this.#small(name, { required: true });
+    if (look) {
+      await this.#small('config.json');
+      if (!(await this.#small('tokenizer.json')) && (await this.#small('vocab.json'))) await this.#small('merges.txt');
+    }
+    await this.#weights(weights);
+    const names = this.files.map(({ name }) => name);
+    if (this.#place && !this.#temporary) await this.#place.finish(names).catch((cause) => this.#unkept(cause));
+  }
+
+  /** Takes a model that is kept whole, unless the server has another version of it. */
+  async #fromStore() {
+    if (!(await this.#place?.entry())?.complete) return false;
+    const files = (await this.#place?.files()) ?? [];
+    const check = this.#source.fixed ? [] : files.map(({ info }) => info && unchanged(new URL(info.url), info, this.#signal));
+    if ((await Promise.all(check)).includes(false)) {
+      this.notices.push(`The model on ${this.#source.label} has changed since it was stored: it is downloaded again.`);
+      const { id, name } = this.#source;
+      await this.#store.delete(/** @type {StoredModel} */ (this.#place).id).catch(() => {}); // its files are begun anew then
+      this.#place = await this.#store.place(id, name).catch((cause) => this.#unkept(cause));
+      return false;
+    }
+    this.files = await Promise.all(files.map(async (file) => ({ name: file.name, blob: await file.blob() })));
+    return true;
+  }
+
+  /**
+   * The first of `names` that exists; of an index, the shards it names.
+   * @param {readonly string[]} names
+   */
+  async #weights(names) {
+    for (const name of names) {
+      if (/\.index\.json$/.test(name)) {
+        const index = await this.#small(name);
+        if (index) return this.#shards(name, await index.text());
+        continue;
+      }
+      this.#amounts.set(name, { done: 0, size: null });
+      const found = await this.#file(name);
+      if (found) return void this.files.push(found);
+      this.#amounts.delete(name);
+    }
+    throw new Gpt2Error('download_failed', names.length > 1
+      ? `${this.#source.label} has no ${names.join(' and no ')}; if it has a GGUF file, give the address of that`
+      : `the download of ${names[0]} failed: ${this.#source.url(names[0] ?? '').host} answered 404: there is no such file; check the address`);
+  }
+
+  /** @param {string} name @param {string} text of the index */
+  async #shards(name, text) {
+    /** @type {{ weight_map?: { [tensor: string]: unknown }, metadata?: { total_size?: unknown } }} */ let index;
+    try {
+      index = JSON.parse(text);
+    } catch (cause) {
+      throw new Gpt2Error('damaged_model', `${name} of ${this.#source.label} is not JSON; it cannot say which files the weights are in`, { cause });
+    }
+    const shards = [...new Set(Object.values(index?.weight_map ?? {}))];
+    const plain = shards.filter((shard) => typeof shard === 'string' && /^[\w.-]+\.safetensors$/.test(shard));
+    if (plain.length === 0 || plain.length < shards.length) {
+      throw new Gpt2Error('damaged_model', `${name} of ${this.#source.label} does not name the files of the weights in its weight_map`);
+    }
+    const total = Number(index.metadata?.total_size);
+    const each = total > 0 ? total / plain.length : null;
+    for (const shard of plain) this.#amounts.set(String(shard), { done: 0, size: each });
+    for (const shard of plain.map(String).sort()) {
+      const found = await this.#file(shard);
+      if (!found) throw new Gpt2Error('download_failed', `${this.#source.label} has no ${shard}, which ${name} names; the model there is not complete`);
+      this.files.push(found);
+    }
+  }
+
+  /**
+   * A file that is no weights.
+   * @param {string} name @param {{ required?: boolean }} [options]
+   * @returns {Promise<Blob | null>}
+   */
+  async #small(name, { required = false } = {}) {
+    const file = await this.#file(name, { small: true, required });
+    if (!file || !('blob' in file)) return null;
+    this.files.push(file);
+    return file.blob;
+  }
+
+  /**
+   * @param {string} name
+   * @param {{ small?: boolean, required?: boolean }} [options]
+   * @returns {Promise<ModelFile | null>} null where there is no such file
+   */
+  async #file(name, { small = false, required = false } = {}) {
+    const url = this.#source.url(name);
+    const kept = (await this.#place?.file(name)) ?? null;
+    const arrival = await Arrival.begin(url, kept, { label: `${name} from ${this.#source.label}`, signal: this.#signal, pauses: this.#pauses });
+    arrival.onProgress = (done, total) => this.#count(name, done, total);
+    if (!(await arrival.open())) {
+      if (required) throw arrival.missing();
+      return null;
+    }
+    if (this.#place && !this.#temporary && (await this.#hasRoom(arrival))) {
+      try {
+        return { name, blob: await arrival.store() };
+      } catch (cause) {
+        if (!(cause instanceof StorageError)) throw cause;
+        this.#unkept(cause);
+      }
+    }
+    return small ? { name, blob: await collect(arrival.bytes()) } : this.#stream(name, arrival);
+  }
+
+  /**
+   * A stream that begins when the worker has read the one before.
+   * @param {string} name @param {Arrival} arrival
+   * @returns {ModelFile}
+   */
+  #stream(name, arrival) {
+    const turn = this.#turn;
+    /** @type {() => void} */ let passOn = () => {};
+    this.#turn = new Promise((resolve) => { passOn = resolve; });
+    const bytes = arrival.bytes();
+    this.#streams++;
+    const stream = new ReadableStream({
+      pull: async (controller) => {
+        await turn;
+        try {
+          const { done, value } = await bytes.next();
+          if (!done) return controller.enqueue(value);
+          this.#streams--;
+          passOn();
+          controller.close();
+        } catch (cause) {
+          this.failure ??= cause instanceof Gpt2Error ? cause : null;
+          controller.error(cause);
+        }
+      },
+      cancel: async () => { await bytes.return(); },
+    }, { highWaterMark: 0 });
+    return { name, stream, size: arrival.size };
+  }
+
+  /** Asks before it is too late, where the browser knows. @param {Arrival} arrival */
+  async #hasRoom({ size, kept }) {
+    const space = size === null ? null : await room();
+    if (!space || size === null || space.used + size - kept <= space.quota) return true;
+    this.#unkept(new StorageError(`the browser gives this page ${megabytes(space.quota - space.used)} of storage, and the file has ${megabytes(size)}`));
+    return false;
+  }
+
+  /** Nothing is kept from here on. @param {unknown} cause @returns {null} */
+  #unkept(cause) {
+    const { message } = StorageError.from(cause);
+    this.notices.push(`This model is not kept for the next visit: ${message}.`);
+    this.#temporary = true;
+    return null;
+  }
+
+  /** @param {string} name @param {number} done @param {number | null} size */
+  #count(name, done, size) {
+    const amount = this.#amounts.get(name);
+    if (!amount) return;
+    amount.done = done;
+    amount.size = size ?? amount.size;
+    const all = [...this.#amounts.values()];
+    this.#report(all.reduce((sum, { done }) => sum + done, 0),
+      all.some(({ size }) => size === null) ? null : all.reduce((sum, { size }) => sum + Number(size), 0));
+  }
+}
+
+/**
+ * Runs `action` while no other tab loads the same model: the second waits and finds it stored.
+ * @template T @param {string} id @param {AbortSignal} signal @param {() => Promise<T>} action
+ * @returns {Promise<T>}
+ */
+async function locked(id, signal, action) {
+  const locks = globalThis.navigator?.locks;
+  return locks ? locks.request(`gpt2-web-models/${id}`, { signal }, action) : action();
+}
+
+/** @param {AsyncIterable<Uint8Array>} bytes */
+async function collect(bytes) {
+  /** @type {BlobPart[]} */ const parts = [];
+  for await (const part of bytes) parts.push(/** @type {Uint8Array<ArrayBuffer>} */ (part));
+  return new Blob(parts);
+}
+
+/** @param {number} bytes */
+const megabytes = (bytes) => `${Math.round(bytes / 1e6)} MB`;
