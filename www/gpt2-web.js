@@ -256,6 +256,11 @@ export class Gpt2Web {
     this.#stop(new Gpt2Error('closed', 'the client was closed'));
   }
 
+  /** Whether this is the page in one file, which makes no request. */
+  get inOneFile() {
+    return this.#assets !== undefined;
+  }
+
   /** After a panic: resolves when the model is loaded again, rejects if it cannot be. Null otherwise. */
   get recovery() {
     return this.#recovery;

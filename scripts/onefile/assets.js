@@ -1,6 +1,9 @@
 // The parts that the page in one file carries with it, as the client asks for them (`InlineAssets`).
 
+import catalog from '../../www/models/catalog.json';
+
 /** @typedef {import('../../www/client/worker-handle.js').InlineAssets} InlineAssets */
+/** @typedef {import('../../www/client/catalog.js').Catalog} Catalog */
 
 /**
  * @param {string} id of the element that holds the part
@@ -32,6 +35,7 @@ async function unpack(id, onProgress) {
 const assets = {
   workerSource: async () => WORKER_SOURCE,
   wasm: () => unpack('gpt2-web-wasm'),
+  catalog: /** @type {Catalog} */ (catalog),
   model: async (onProgress) => new Blob([await unpack('gpt2-web-model', onProgress)]),
 };
 /** @type {{ GPT2_WEB_INLINE?: InlineAssets }} */ (globalThis).GPT2_WEB_INLINE = assets;

@@ -290,6 +290,9 @@ test('what a person types', () => {
   assert.equal(at('https://host.org/a/model.safetensors?key=1', 'config.json'), 'https://host.org/a/config.json?key=1');
   assert.equal(typed('https://host.org/a/model.safetensors?key=1').name, 'a');
   assert.deepEqual([typed('https://host.org/x.gguf').name, typed('https://host.org/x.gguf').look], ['x', false]);
+  for (const source of [repository('a/b', { revision: 'refs/pr/1' }), addresses(['https://host.org/c.json', 'https://host.org/w.gguf'])]) {
+    assert.equal(typed(source.id).id, source.id, 'what is listed can be asked for again');
+  }
   const several = addresses(['https://host.org/c/config.json', 'https://host.org/w/w.safetensors']);
   assert.deepEqual([several.beside, several.weights, several.url('config.json').href], [['config.json'], ['w.safetensors'], 'https://host.org/c/config.json']);
   for (const [text, said] of /** @type {[string, RegExp][]} */ ([['gpt2', /owner\/name/], ['', /owner\/name/], ['ftp://host/x', /https:/], ['https://', /no address/]])) {

@@ -6,11 +6,11 @@ import { extname } from 'node:path';
 
 const ROOT = new URL('../../', import.meta.url);
 const TYPES = /** @type {{ [extension: string]: string }} */ ({
-  '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.wasm': 'application/wasm', '.gguf': 'application/octet-stream',
+  '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.wasm': 'application/wasm', '.gguf': 'application/octet-stream', '.json': 'application/json',
 });
 
 export const POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:; style-src 'self'; "
-  + "img-src 'self' data:; connect-src 'self'";
+  + "img-src 'self' data:; connect-src 'self' https: http://127.0.0.1:*";
 
 /** @param {string} path */
 function source(path) {

@@ -1,6 +1,7 @@
 // A worker that keeps to the protocol without a model, so that the page's states can be brought about at will: a
 // prompt with PANIC panics, one with FAIL fails in the engine, one with LONG takes 480 positions of prefill, one with
-// KANJI writes a character in three tokens; a file called broken.gguf does not load.
+// KANJI writes a character in three tokens; a file called broken.gguf does not load, and guess.gguf comes with a
+// notice. The model's checksum is the sum of its bytes.
 {
   const TALE = ' had three daughters, and the youngest of them was so beautiful that the sun itself, which has seen so much, was '
     + 'astonished whenever it shone in her face. Close by the castle lay a great dark forest, and under an old lime-tree in the '
@@ -29,8 +30,21 @@
   /** A fixed series between 0 and 1: pictures of the page stay the same. */
   const noise = (/** @type {number} */ n) => Math.abs(Math.sin(n * 12.9898) * 43758.5453) % 1;
 
-  /** @param {number} id @param {{ name: string, files: { name: string }[] }} load */
-  async function load(id, { name, files }) {
+  /** @param {number} id @param {{ name: string, precision?: string, files: ({ name: string, blob: Blob } | { name: string, stream: ReadableStream<Uint8Array> })[] }} load */
+  async function load(id, { name, files, precision = 'q8_0' }) {
+    let sum = 0;
+    for (const file of files) {
+      const reader = ('blob' in file ? file.blob.stream() : file.stream).getReader();
+      sum = 0;
+      try {
+        for (let part; !(part = await reader.read()).done; ) {
+          for (let at = 0; at < part.value.length; at += 997) sum += Number(part.value[at]);
+          if (cancelled === id) { await reader.cancel(); break; }
+        }
+      } catch {
+        return post({ type: 'error', id, kind: 'invalid_request', message: `${file.name} could not be read` });
+      }
+    }
     for (let done = 0; done <= 10; done++) {
       post({ type: 'progress', id, stage: 'read', done: done * 1.5e6, total: 15e6 });
       await pause(20);
@@ -42,8 +56,8 @@
       return post({ type: 'error', id, kind: 'not_a_model', message: 'broken.gguf is an HTML page, not a model; download the file itself' });
     }
     post({
-      type: 'ready', id, options, load_ms: 312.4,
-      model: { name, sha256: 'db74fa2cda2e0aa93db82f4c163aa8f6b05a21b1b70d1fba299bfbce73745a58', precision: 'q8_0', parameters: 12411072, n_layer: 6, n_head: 3, n_embd: 192, context_length: CONTEXT, vocab_size: 50257 },
+      type: 'ready', id, options, load_ms: 312.4, notices: files.some((file) => file.name === 'guess.gguf') ? ['The number of heads is a guess: 12.'] : [],
+      model: { name, sha256: sum.toString(16).padStart(64, '0'), precision, parameters: 12411072, n_layer: 6, n_head: 3, n_embd: 192, context_length: CONTEXT, vocab_size: 50257 },
     });
   }
 

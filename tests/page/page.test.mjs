@@ -4,27 +4,13 @@
  */
 
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
-import puppeteer from 'puppeteer-core';
+import { describe, test } from 'node:test';
 
-import { POLICY, serve } from './fake-server.mjs';
-
-/** @typedef {import('puppeteer-core').Page} Page */
-
-const BROWSERS = (process.env['BROWSERS'] ?? 'chrome firefox').split(' ');
-const AXE = await readFile(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
-const CHROMIUM = [
-  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync',
-];
-
-/** @param {string} name */
-const launch = (name) => name === 'firefox'
-  ? puppeteer.launch({ browser: 'firefox', executablePath: process.env['FIREFOX'] ?? '/usr/bin/firefox-esr', headless: true })
-  : puppeteer.launch({ executablePath: process.env['CHROME'] ?? '/usr/bin/chromium', args: CHROMIUM });
+import { BROWSERS, axe, click, fill, reach, start, text } from './bench.mjs';
+import { POLICY } from './fake-server.mjs';
 
 const MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
 const GLUE = `let wasm_bindgen = Object.assign(async ({ module_or_path }) => WebAssembly.instantiateStreaming(module_or_path), {
@@ -33,40 +19,7 @@ const GLUE = `let wasm_bindgen = Object.assign(async ({ module_or_path }) => Web
 
 for (const name of BROWSERS) {
   describe(name, async () => {
-    const browser = await launch(name);
-    /** @type {(() => unknown)[]} */ const cleanup = [() => browser.close()];
-    after(async () => { for (const step of cleanup.reverse()) await step(); });
-
-    /** @param {Parameters<typeof serve>[0] & { hash?: string }} [options] */
-    async function open({ hash = '', ...options } = {}) {
-      const server = await serve(options);
-      cleanup.push(server.close);
-      const page = await browser.newPage();
-      /** @type {string[]} */ const complaints = [];
-      page.on('console', (message) => { if (message.type() === 'error') complaints.push(message.text()); });
-      page.on('pageerror', (error) => complaints.push(String(error)));
-      await page.goto(server.url + hash);
-      return { page, server, complaints };
-    }
-
-    /** @param {Page} page @param {string} state */
-    const reach = (page, state) => page.waitForFunction((state) => document.documentElement.dataset['state'] === state, {}, state);
-    /** @param {Page} page @param {string} selector */
-    const text = (page, selector) => page.$eval(selector, (element) => element.textContent ?? '');
-    /** @param {Page} page @param {string} selector @param {string} value */
-    const fill = (page, selector, value) => page.$eval(selector, (field, value) => {
-      /** @type {HTMLInputElement} */ (field).value = value;
-      field.dispatchEvent(new Event('input', { bubbles: true }));
-    }, value);
-    /** @param {Page} page @param {string} selector */
-    const click = (page, selector) => page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).click());
-    /** @param {Page} page */
-    async function axe(page) {
-      await page.evaluate(`${AXE}; 0`);
-      const found = /** @type {string[]} */ (await page.evaluate(
-        "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`))"));
-      assert.deepEqual(found, []);
-    }
+    const { cleanup, open } = await start(name);
 
     test('text streams under a strict policy, with no request after the load and no complaint', async () => {
       const { page, server, complaints } = await open();

@@ -29,7 +29,7 @@ export function repository(repo, { revision = 'main', files } = {}) {
     throw new Gpt2Error('invalid_request', `"${repo}" is no repository name; write it as owner/name, as in openai-community/gpt2`);
   }
   return {
-    id: `${HUB}${repo}@${revision}`,
+    id: `${HUB}${repo}@${encodeURIComponent(revision)}`,
     name: repo.split('/')[1] ?? repo,
     label: revision === 'main' ? repo : `${repo} (revision ${revision.slice(0, 12)})`,
     url: (file) => new URL(`${repo}/resolve/${encodeURIComponent(revision)}/${file}`, HUB),
@@ -69,13 +69,15 @@ export function addresses(urls) {
 }
 
 /**
- * What a person typed: a repository's name, its page, or the address of a file.
+ * What a person typed: a repository's name, its page, or the address of a file or several. Also the `id` of a source.
  * @param {string} text
  * @returns {Source}
  * @throws {Gpt2Error}
  */
 export function typed(text) {
   const address = text.trim();
+  const several = address.split(/\s+/);
+  if (several.length > 1) return addresses(several);
   if (!/^[a-z][a-z0-9+.-]*:/i.test(address)) {
     const [, repo, revision] = /^([^@\s]+?)(?:@([\w./-]+))?$/.exec(address) ?? [];
     return repository(repo ?? address, revision ? { revision } : {});
@@ -87,7 +89,9 @@ export function typed(text) {
     // The page about a file is not the file.
     return addresses(new URL(`${owner}/${name}/resolve/${revision}/${path.join('/')}`, HUB));
   }
-  return repository(`${owner}/${name}`, kind === 'tree' && revision ? { revision: decodeURIComponent(revision) } : {});
+  const [repo, at] = `${owner}/${name}`.split('@');
+  const given = at ?? (kind === 'tree' ? revision : undefined);
+  return repository(repo ?? '', given ? { revision: decodeURIComponent(given) } : {});
 }
 
 /** @param {string | URL} url */

@@ -3,13 +3,16 @@
 import { Gpt2Error, Gpt2Web } from '../gpt2-web.js';
 import { Controls, FieldError } from './controls.js';
 import { byId, make, terms } from './dom.js';
+import { takeDrops } from './drop.js';
 import { integer } from './format.js';
 import { Hop } from './hop.js';
 import { Inspector } from './inspector.js';
 import { decodeLink, encodeLink } from './link.js';
-import { LoadProgress, modelFacts, modelFrom } from './loading.js';
+import { LoadProgress, modelFacts } from './loading.js';
+import { ModelsDialog } from './models.js';
 import { figures, figuresTable, ofRecord, showFigures } from './numbers.js';
 import { Output } from './output.js';
+import { choose } from './picked.js';
 import { copy, flash, save, showSettings } from './record.js';
 import { explain } from './stop-reasons.js';
 import { Timeline } from './timeline.js';
@@ -28,7 +31,6 @@ const prompt = byId('prompt', HTMLTextAreaElement);
 const generate = byId('generate', HTMLButtonElement);
 const stop = byId('stop', HTMLButtonElement);
 const seed = byId('seed', HTMLInputElement);
-const picker = byId('model-files', HTMLInputElement);
 const runProgress = byId('run-progress', HTMLProgressElement);
 const prefillProgress = byId('prefill-progress', HTMLProgressElement);
 
@@ -42,7 +44,8 @@ const timeline = new Timeline({
   section: byId('timeline'), summary: byId('timeline-summary'), plot: byId('plot'), readout: byId('plot-readout'),
   table: byId('steps', HTMLDetailsElement),
 }, select);
-const loadProgress = new LoadProgress(byId('load-progress', HTMLProgressElement), byId('model-status'));
+const loadProgress = new LoadProgress();
+const dialog = new ModelsDialog(gpt2, openChoice);
 
 /** @type {AbortController | null} What Stop ends: the run, or the load. */ let work = null;
 /** @type {Loaded | null} */ let loaded = null;
@@ -54,7 +57,7 @@ function setState(state) {
   document.documentElement.dataset.state = state;
   generate.disabled = !loaded || work !== null;
   stop.disabled = work === null;
-  picker.disabled = work !== null;
+  dialog.disabled = work !== null;
 }
 
 /** @param {number | null} step */
@@ -96,19 +99,21 @@ function describe(cause) {
  * Loads a model, with the progress in the header. The one before stays if it fails.
  * @param {(hooks: import('../gpt2-web.js').LoadHooks) => Promise<Loaded>} load
  * @param {(cause: unknown) => void} failed
- * @param {{ embedded?: boolean }} [kind]
+ * @param {string | null} title what is loaded, as the panel calls it; null for the embedded model
  */
-async function open(load, failed, { embedded = false } = {}) {
+async function open(load, failed, title = null) {
   if (work) return;
   work = new AbortController();
   byId('error').hidden = true;
-  loadProgress.begin();
+  if (title !== null) byId('notice').hidden = true;
+  loadProgress.begin(title);
   setState('loading');
   /** @type {'ready' | 'error'} */ let state = 'ready';
   try {
     loaded = await load({ onProgress: (progress) => loadProgress.report(progress), signal: work.signal });
     controls.apply(loaded.options);
-    byId('about').hidden = !embedded;
+    byId('about').hidden = title !== null;
+    if (loaded.notices.length > 0) showNotices('', loaded.notices);
   } catch (cause) {
     // A load that was stopped on purpose is no error while there is another model.
     if (!loaded || !(cause instanceof Gpt2Error && cause.kind === 'cancelled')) {
@@ -134,25 +139,57 @@ function showModel() {
 function openEmbedded() {
   return open((hooks) => gpt2.loadEmbedded(hooks), (cause) => {
     showError(`The embedded model could not be loaded. ${describe(cause)}`, { label: 'Try again', run: openEmbedded });
-  }, { embedded: true });
-}
-
-async function openPicked() {
-  const picked = [...(picker.files ?? [])];
-  picker.value = ''; // so that the same file can be picked again
-  if (picked.length === 0) return;
-  await open(async (hooks) => gpt2.load({ ...(await modelFrom(picked, gpt2)), ...definite(hooks) }), (cause) => {
-    const stays = loaded ? ` ${loaded.model.name} is still loaded.` : '';
-    showError(`${picked.map(({ name }) => name).join(', ')} could not be opened. ${describe(cause)}${stays}`);
   });
 }
 
+/** @param {import('./models.js').Choice} choice */
+async function openChoice(choice) {
+  dialog.close();
+  if (work) return showError('Something is still going on. Stop it first, and then open the model again.');
+  if ('entry' in choice && !choice.entry.repo) return openEmbedded();
+  const again = () => void openChoice(choice);
+  const title = titleOf(choice);
+  await open((hooks) => load(choice, hooks), (cause) => {
+    const stays = loaded ? ` ${loaded.model.name} is still loaded.` : '';
+    // A file that was picked is what it is; a download may go better the next time.
+    const remedy = cause instanceof Gpt2Error && cause.kind === 'download_failed' ? { label: 'Try again', run: again } : undefined;
+    showError(`${title} could not be opened. ${describe(cause)}${stays}`, remedy);
+  }, title);
+}
+
+/** @param {import('./models.js').Choice} choice */
+function titleOf(choice) {
+  if ('entry' in choice) return choice.entry.name;
+  if ('stored' in choice) return choice.stored.name;
+  if ('address' in choice) return choice.address;
+  return choice.picked.length > 4 ? choice.picked[0]?.path.split('/')[0] ?? '' : choice.picked.map(({ file }) => file.name).join(', ');
+}
+
 /**
- * Without the properties that are undefined.
- * @template {object} T @param {T} object
+ * @param {import('./models.js').Choice} choice
+ * @param {import('../gpt2-web.js').LoadHooks} hooks
+ * @returns {Promise<Loaded>}
  */
-const definite = (object) => /** @type {{ [K in keyof T]: NonNullable<T[K]> }} */ (
-  Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)));
+async function load(choice, hooks) {
+  if ('picked' in choice) {
+    const { name, files } = choose(choice.picked);
+    return gpt2.load({ name, files, precision: dialog.precisionFor(files.some((file) => /\.safetensors$/i.test(file.name)) ? '' : 'a.gguf'), ...hooks });
+  }
+  const options = { precision: choice.precision, ...hooks };
+  if ('stored' in choice && choice.stored.complete) return gpt2.loadStored(choice.stored.id, options);
+  if ('entry' in choice) {
+    const { repo = '', revision, files, sha256 } = choice.entry;
+    return gpt2.loadRepo(repo, { revision, files, sha256, ...options });
+  }
+  return gpt2.loadFrom('stored' in choice ? choice.stored.source : choice.address, options);
+}
+
+/** @param {string} title @param {readonly string[]} sentences */
+function showNotices(title, sentences) {
+  const notice = byId('notice');
+  notice.hidden = sentences.length === 0;
+  notice.replaceChildren(...(title ? [make('p', {}, title)] : []), make('ul', {}, ...sentences.map((sentence) => make('li', {}, sentence))));
+}
 
 /** One run, from the form to the record. */
 async function run() {
@@ -316,10 +353,7 @@ function openLink() {
   const link = decodeLink(location.hash);
   if (!link) return;
   const problems = [...link.problems, ...controls.fill(link.prompt, link.fields)];
-  const notice = byId('notice');
-  notice.hidden = problems.length === 0;
-  notice.replaceChildren(make('p', {}, 'This link asks for something the page cannot take:'),
-    make('ul', {}, ...problems.map((problem) => make('li', {}, problem))));
+  showNotices('This link asks for something the page cannot take:', problems);
 }
 
 // Not by submitting the form, which a sandboxed frame may not.
@@ -332,7 +366,8 @@ form.addEventListener('keydown', (event) => {
 });
 prompt.addEventListener('input', () => { byId('prompt-count').textContent = ''; });
 stop.addEventListener('click', () => work?.abort());
-picker.addEventListener('change', openPicked);
+byId('cancel-load').addEventListener('click', () => work?.abort());
+takeDrops(byId('veil'), (picked) => openChoice({ picked }));
 byId('examples').addEventListener('click', ({ target }) => {
   if (!(target instanceof HTMLButtonElement)) return;
   prompt.value = target.textContent ?? '';

@@ -1,29 +1,31 @@
-import { integer, megabytes } from './format.js';
+import { byId, make } from './dom.js';
+import { bytes, integer } from './format.js';
 
 /** @typedef {import('../client/progress.js').Progress} Progress */
 /** @typedef {import('../types/ModelInfo').ModelInfo} ModelInfo */
-/** @typedef {import('../gpt2-web.js').Gpt2Web} Gpt2Web */
 
 /** The part of the bar at which each stage begins; the next one's beginning is its end. */
 const BEGINS = { download: 0, read: 0.55, weights: 0.7, tokenizer: 0.92 };
 
-/** One bar over all stages of a load, and what it is doing in words. */
+/** One bar over all stages of a load, what it is doing in words, and, for a model one has chosen, a bar for each stage. */
 export class LoadProgress {
-  #bar;
-  #status;
+  #bar = byId('load-progress', HTMLProgressElement);
+  #status = byId('model-status');
+  #panel = byId('loading');
+  #stages = byId('stages');
+  /** @type {Map<Progress['stage'], { bar: HTMLProgressElement, words: HTMLElement }>} */ #rows = new Map();
   #reached = 0;
 
-  /** @param {HTMLProgressElement} bar @param {HTMLElement} status */
-  constructor(bar, status) {
-    this.#bar = bar;
-    this.#status = status;
-  }
-
-  begin() {
+  /** @param {string | null} title of the panel, which is not shown without one */
+  begin(title) {
     this.#reached = 0;
     this.#bar.hidden = false;
     this.#bar.removeAttribute('value');
     this.#status.textContent = 'loading';
+    this.#rows.clear();
+    this.#stages.replaceChildren();
+    this.#panel.hidden = title === null;
+    byId('loading-title').textContent = `Loading ${title}`;
   }
 
   /** @param {Progress} progress */
@@ -33,22 +35,43 @@ export class LoadProgress {
     const end = Math.min(...Object.values(BEGINS).filter((next) => next > begin), 1);
     this.#reached = Math.max(this.#reached, begin + (total ? done / total : 0) * (end - begin));
     if (this.#reached > 0) this.#bar.value = this.#reached;
+    this.#row(stage, done, total);
+  }
+
+  /** @param {Progress['stage']} stage @param {number} done @param {number | null} total */
+  #row(stage, done, total) {
+    let row = this.#rows.get(stage);
+    if (!row) {
+      for (const { bar } of this.#rows.values()) bar.value = bar.max = 1; // the stages before have ended
+      row = { bar: make('progress', { 'aria-label': LABELS[stage] }), words: make('span', { class: 'muted' }) };
+      this.#rows.set(stage, row);
+      this.#stages.append(make('li', {}, make('span', {}, LABELS[stage]), row.bar, row.words));
+    }
+    row.words.textContent = amount(stage, done, total);
+    if (total === null || total === 0) row.bar.removeAttribute('value');
+    else Object.assign(row.bar, { max: total, value: done });
   }
 
   end() {
     this.#bar.hidden = true;
+    this.#panel.hidden = true;
   }
+}
+
+/** @type {{ [stage in Progress['stage']]: string }} */
+const LABELS = { download: 'Download', read: 'Read', weights: 'Prepare the weights', tokenizer: 'Build the tokenizer' };
+
+/** @param {Progress['stage']} stage @param {number} done @param {number | null} total */
+function amount(stage, done, total) {
+  if (stage === 'tokenizer') return '';
+  const show = stage === 'weights' ? integer : bytes;
+  return total === null ? (done > 0 ? show(done) : '') : `${show(done)} of ${show(total)}`;
 }
 
 /** @param {Progress['stage']} stage @param {number} done @param {number | null} total */
 function words(stage, done, total) {
-  const bytes = total === null ? megabytes(done) : `${megabytes(done)} of ${megabytes(total)}`;
-  switch (stage) {
-    case 'download': return `downloading ${bytes}`;
-    case 'read': return `reading ${bytes}`;
-    case 'weights': return `preparing weights, ${integer(done)}${total === null ? '' : ` of ${integer(total)}`}`;
-    case 'tokenizer': return 'building the tokenizer';
-  }
+  const doing = { download: 'downloading', read: 'reading', weights: 'preparing weights', tokenizer: 'building the tokenizer' };
+  return `${doing[stage]} ${amount(stage, done, total)}`.trim();
 }
 
 /** @param {number} count of parameters */
@@ -64,20 +87,4 @@ export function modelFacts(model, loadMs) {
     ['loaded in', `${(loadMs / 1000).toFixed(2)} s`],
     ['SHA-256', `${model.sha256.slice(0, 12)}…`],
   ];
-}
-
-/**
- * What the picked files need beside them: a safetensors without a tokenizer gets GPT-2's, from the embedded model.
- * @param {readonly File[]} picked @param {Gpt2Web} gpt2
- * @returns {Promise<{ name: string, files: import('../types/ModelFile').ModelFile[] }>}
- */
-export async function modelFrom(picked, gpt2) {
-  const files = picked.map((file) => ({ name: file.name, blob: /** @type {Blob} */ (file) }));
-  const has = (/** @type {RegExp} */ name) => files.find((file) => name.test(file.name));
-  const weights = has(/\.safetensors$/i) ?? has(/\.gguf$/i) ?? files[0];
-  const name = (weights?.name ?? 'model').replace(/\.(gguf|safetensors)$/i, '');
-  if (has(/\.safetensors$/i) && !has(/\.gguf$/i) && !has(/^(tokenizer\.json|vocab\.json|merges\.txt)$/i)) {
-    files.push({ name: 'tokenizer.gguf', blob: await gpt2.embedded() });
-  }
-  return { name, files };
 }

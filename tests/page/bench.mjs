@@ -1,0 +1,64 @@
+/** What the tests of the page stand on: a browser, a page that is watched, and words for what a user does. */
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after } from 'node:test';
+import puppeteer from 'puppeteer-core';
+
+import { serve } from './fake-server.mjs';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+export const BROWSERS = (process.env['BROWSERS'] ?? 'chrome firefox').split(' ');
+const AXE = await readFile(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+const CHROMIUM = [
+  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+];
+
+/** @param {string} name */
+const launch = (name) => name === 'firefox'
+  ? puppeteer.launch({ browser: 'firefox', executablePath: process.env['FIREFOX'] ?? '/usr/bin/firefox-esr', headless: true })
+  : puppeteer.launch({ executablePath: process.env['CHROME'] ?? '/usr/bin/chromium', args: CHROMIUM });
+
+/** @param {Page} page @param {string} state */
+export const reach = (page, state) => page.waitForFunction((state) => document.documentElement.dataset['state'] === state, {}, state);
+/** @param {Page} page @param {string} selector */
+export const text = (page, selector) => page.$eval(selector, (element) => element.textContent ?? '');
+/** @param {Page} page @param {string} selector @param {string} value */
+export const fill = (page, selector, value) => page.$eval(selector, (field, value) => {
+  /** @type {HTMLInputElement} */ (field).value = value;
+  field.dispatchEvent(new Event('input', { bubbles: true }));
+}, value);
+/** @param {Page} page @param {string} selector */
+export const click = (page, selector) => page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).click());
+/** @param {Page} page */
+export async function axe(page) {
+  await page.evaluate(`${AXE}; 0`);
+  const found = /** @type {string[]} */ (await page.evaluate(
+    "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`))"));
+  assert.deepEqual(found, []);
+}
+
+/**
+ * A browser for the tests of a block; closed with everything that was opened after them.
+ * @param {string} name
+ */
+export async function start(name) {
+  const browser = await launch(name);
+  /** @type {(() => unknown)[]} */ const cleanup = [() => browser.close()];
+  after(async () => { for (const step of cleanup.reverse()) await step(); });
+
+  /** @param {Parameters<typeof serve>[0] & { hash?: string }} [options] */
+  async function open({ hash = '', ...options } = {}) {
+    const server = await serve(options);
+    cleanup.push(server.close);
+    const page = await browser.newPage();
+    /** @type {string[]} */ const complaints = [];
+    page.on('console', (message) => { if (message.type() === 'error') complaints.push(message.text()); });
+    page.on('pageerror', (error) => complaints.push(String(error)));
+    await page.goto(server.url + hash);
+    return { page, server, complaints };
+  }
+  return { browser, cleanup, open };
+}
