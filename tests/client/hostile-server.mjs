@@ -17,6 +17,7 @@ import { gzipSync } from 'node:zlib';
  * @property {boolean} [chunked] no length is told
  * @property {number} [pause] milliseconds between parts
  * @property {number[]} [busy] so many statuses come first
+ * @property {boolean} [closed] to other origins
  */
 
 /** @param {{ [path: string]: Behaviour }} paths may be changed while it runs */
@@ -27,9 +28,11 @@ export async function hostile(paths) {
     const path = new URL(request.url ?? '/', 'http://localhost').pathname.slice(1);
     const { range } = request.headers;
     requests.push({ method: request.method ?? '', path, range });
+    response.setHeader('access-control-allow-origin', '*');
     response.on('close', () => { if (!response.writableFinished) closed.add(path); });
     const behaviour = paths[path];
     if (!behaviour) return void response.writeHead(404, { 'content-type': 'text/html' }).end('<!doctype html>nothing here');
+    if (behaviour.closed) response.removeHeader('access-control-allow-origin');
     const { status = 200, headers = {}, etag = '"1"', ranges = true, claims, gzip, chunked, pause, busy } = behaviour;
     const early = busy?.shift();
     if (early) return void response.writeHead(early, { 'retry-after': '0' }).end();

@@ -76,6 +76,7 @@ class MemoryFile {
         if (this.disk.used + new Blob([...parts, part]).size > this.disk.quota) throw new DOMException('full', 'QuotaExceededError');
         parts.push(part);
       },
+      abort: async () => {},
       close: async () => {
         this.disk.used -= this.size;
         this.#contents = new Blob(parts);

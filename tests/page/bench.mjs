@@ -49,14 +49,15 @@ export async function start(name) {
   /** @type {(() => unknown)[]} */ const cleanup = [() => browser.close()];
   after(async () => { for (const step of cleanup.reverse()) await step(); });
 
-  /** @param {Parameters<typeof serve>[0] & { hash?: string }} [options] */
-  async function open({ hash = '', ...options } = {}) {
+  /** @param {Parameters<typeof serve>[0] & { hash?: string, before?: (() => void) | undefined }} [options] `before` runs in the page, before its scripts */
+  async function open({ hash = '', before, ...options } = {}) {
     const server = await serve(options);
     cleanup.push(server.close);
     const page = await browser.newPage();
     /** @type {string[]} */ const complaints = [];
     page.on('console', (message) => { if (message.type() === 'error') complaints.push(message.text()); });
     page.on('pageerror', (error) => complaints.push(String(error)));
+    if (before) await page.evaluateOnNewDocument(before);
     await page.goto(server.url + hash);
     return { page, server, complaints };
   }

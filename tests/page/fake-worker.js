@@ -140,6 +140,7 @@
   }
 
   self.onmessage = async ({ data }) => {
+    if (data.wasm) return; // the page in one file hands it over first
     if (data.type === 'cancel') cancelled = data.id;
     else if (data.type === 'unload') post({ type: 'unloaded', id: data.id });
     else if (running) post({ type: 'error', id: data.id, kind: 'busy', message: 'another request is running; stop it or wait for its end' });

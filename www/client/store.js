@@ -261,12 +261,14 @@ export class StoredFile {
 /** Writes a file whole or not at all. @param {FileSystemDirectoryHandle} folder @param {string} name @param {Blob | string} contents */
 async function writeFile(folder, name, contents) {
   const handle = await folder.getFileHandle(name, { create: true });
+  /** @type {FileSystemWritableFileStream | undefined} */ let writable;
   try {
-    const writable = await handle.createWritable();
+    writable = await handle.createWritable();
     await writable.write(contents);
     await writable.close();
   } catch (cause) {
-    // Not the empty file that stands for what could not be written.
+    // It holds a lock while it is open; and an empty file must not stand for what could not be written.
+    await writable?.abort().catch(() => {});
     await folder.removeEntry(name).catch(() => {});
     throw cause;
   }

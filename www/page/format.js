@@ -13,11 +13,8 @@ export function number(value) {
 /** @param {number} ms */
 export const milliseconds = (ms) => (ms >= 10_000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`);
 
-/** @param {number} bytes */
-export const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
-
-/** @param {number} count of bytes, in three digits */
-export const bytes = (count) => (count >= 999.5e6 ? `${(count / 1e9).toPrecision(3)} GB` : `${number(count / 1e6)} MB`);
+/** @param {number} count of bytes */
+export const bytes = (count) => (count >= 999.5e6 ? `${(count / 1e9).toFixed(2)} GB` : `${(count / 1e6).toFixed(count < 10e6 ? 1 : 0)} MB`);
 
 /** A natural logarithm of a probability in percent. @param {number} logprob */
 export function percent(logprob) {

@@ -25,7 +25,9 @@ export class LoadProgress {
     this.#rows.clear();
     this.#stages.replaceChildren();
     this.#panel.hidden = title === null;
+    if (title === null) return;
     byId('loading-title').textContent = `Loading ${title}`;
+    byId('model-name').textContent = title.split('/').pop() ?? title;
   }
 
   /** @param {Progress} progress */
@@ -75,7 +77,10 @@ function words(stage, done, total) {
 }
 
 /** @param {number} count of parameters */
-export const parameters = (count) => (count >= 1e6 ? `${(count / 1e6).toFixed(count < 1e8 ? 1 : 0)} M` : integer(count));
+export function parameters(count) {
+  if (count >= 1e9) return `${(count / 1e9).toFixed(2)} B`;
+  return count >= 1e6 ? `${(count / 1e6).toFixed(count < 1e8 ? 1 : 0)} M` : integer(count);
+}
 
 /** @param {ModelInfo} model @param {number} loadMs @returns {[string, string][]} */
 export function modelFacts(model, loadMs) {

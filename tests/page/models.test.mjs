@@ -1,0 +1,232 @@
+/** Choosing a model, in real browsers, against the fake worker and a hostile host of another origin. */
+
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { hostile, noise } from '../client/hostile-server.mjs';
+import { BROWSERS, axe, click, fill, reach, start, text } from './bench.mjs';
+import { POLICY } from './fake-server.mjs';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+const WEIGHTS = noise(300_000);
+
+/** @param {Page} page @param {string} address */
+async function load(page, address) {
+  await page.click('#open-model');
+  await fill(page, '#model-address', address);
+  await click(page, '#load-address');
+}
+
+/** @param {Page} page @param {string} name */
+const loaded = (page, name) => page.waitForFunction((name) => document.documentElement.dataset['state'] === 'ready'
+  && document.querySelector('#model-name')?.textContent === name, {}, name);
+
+/** @param {Page} page @param {string} selector */
+const hidden = (page, selector) => page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).hidden);
+
+/** @param {Page} page */
+const rows = (page) => page.$$eval('#stored li', (rows) => rows.map((row) => row.textContent ?? ''));
+
+for (const name of BROWSERS) {
+  describe(name, async () => {
+    const { cleanup, open } = await start(name);
+    /** @type {{ [path: string]: import('../client/hostile-server.mjs').Behaviour }} */ const paths = {};
+    const host = await hostile(paths);
+    cleanup.push(host.close);
+    /** A page that is ready, and a host with one model. @param {Parameters<typeof open>[0] & { before?: () => void }} [options] */
+    async function ready(options) {
+      for (const path of Object.keys(paths)) delete paths[path];
+      Object.assign(paths, { 'm/config.json': { body: '{}' }, 'm/model.safetensors': { body: WEIGHTS }, 'q.gguf': { body: WEIGHTS } });
+      host.requests.length = 0;
+      const opened = await open(options);
+      await reach(opened.page, 'ready');
+      return opened;
+    }
+    const address = (path = 'm/model.safetensors') => host.url(path).href;
+
+    test('the dialog opens, is walked by keyboard, and says what fits before anything is downloaded', async () => {
+      const { page, server, complaints } = await ready();
+      await page.focus('#open-model');
+      await page.keyboard.press('Enter');
+      assert.equal(await page.$eval('#models', (dialog) => /** @type {HTMLDialogElement} */ (dialog).open), true);
+      assert.equal(await page.evaluate(() => document.querySelector('#models')?.contains(document.activeElement)), true);
+      const known = await page.$$eval('#catalog li', (rows) => rows.map((row) => row.textContent ?? ''));
+      assert.equal(known.length, 6);
+      assert.match(known[2] ?? '', /gpt2.*MIT \(modified\).*124 M parameters · 548 MB to download · 291 MB of memory in q8_0/);
+      await axe(page);
+      await page.select('#precision', 'f32');
+      const xl = await page.$eval('#catalog li:last-child', (row) => row.textContent ?? '');
+      assert.match(xl, /Does not fit: needs 7\.9 GB, and a page can have 4\.3 GB/);
+      assert.equal(await page.$eval('#catalog li:last-child button', (button) => /** @type {HTMLButtonElement} */ (button).disabled), true);
+      await axe(page);
+      await page.keyboard.press('Escape');
+      assert.equal(await page.$eval('#models', (dialog) => /** @type {HTMLDialogElement} */ (dialog).open), false);
+      assert.equal(await page.evaluate(() => document.activeElement?.id), 'open-model');
+      assert.ok(server.requests.includes('/models/catalog.json'));
+      assert.deepEqual(complaints, []);
+      await page.close();
+    });
+
+    test('a model is downloaded, kept, loaded again without the network, and deleted', async () => {
+      const { page, server } = await ready();
+      paths['m/model.safetensors'] = { body: WEIGHTS, pause: 2 };
+      await load(page, address());
+      await page.waitForFunction(() => Number(document.querySelector('#stages progress')?.getAttribute('value')) > 0);
+      assert.match(await text(page, '#loading'), /Loading http.*Download.*MB of 0\.3 MB/s);
+      await axe(page);
+      await loaded(page, 'm');
+      assert.equal(await text(page, '#model-status'), 'q8_0');
+      assert.equal(await hidden(page, '#loading'), true);
+      assert.deepEqual(host.asked().filter((path) => /weights|model\.safe/.test(path)), ['m/model.safetensors']);
+
+      await page.goto(server.url);
+      await reach(page, 'ready');
+      host.requests.length = 0;
+      await page.click('#open-model');
+      await page.waitForSelector('#stored li');
+      const [row] = await rows(page);
+      assert.match(row ?? '', /^m.*model\.safetensors0\.3 MB · \w{3} \d+, \d{4}LoadDelete$/);
+      assert.match(await text(page, '#room'), /MB of the .*B the browser gives/);
+      await axe(page);
+      await click(page, '#stored .button');
+      await loaded(page, 'm');
+      assert.deepEqual(host.requests, []);
+
+      await page.click('#open-model');
+      await page.waitForSelector('#stored li');
+      await click(page, '#stored .quiet');
+      await page.waitForSelector('#stored-section[hidden]');
+      await page.close();
+    });
+
+    test('a cancel ends a download and leaves nothing', async () => {
+      const { page } = await ready();
+      paths['m/model.safetensors'] = { body: WEIGHTS, pause: 20 };
+      await load(page, address());
+      await page.waitForFunction(() => Number(document.querySelector('#stages progress')?.getAttribute('value')) > 0);
+      await click(page, '#cancel-load');
+      await loaded(page, 'fairy-12m');
+      assert.equal(await hidden(page, '#error'), true);
+      assert.ok(host.closed.has('m/model.safetensors'));
+      await page.click('#open-model');
+      await page.waitForFunction(() => document.querySelector('#room')?.textContent !== '');
+      assert.deepEqual(await rows(page), []);
+      await page.close();
+    });
+
+    test('what is no model is a sentence, and the model before it still writes', async () => {
+      const { page } = await ready();
+      /** @type {[string, import('../client/hostile-server.mjs').Behaviour | null, RegExp][]} */ const cases = [
+        ['gone.gguf', null, /download of gone\.gguf failed: 127.* answered 404: there is no such file/],
+        ['page.gguf', { body: '<!doctype html>', headers: { 'content-type': 'text/html' } }, /HTML page instead of a file/],
+        ['secret.gguf', { status: 403, body: '' }, /answered 403: it wants to know who asks/],
+        ['closed.gguf', { body: WEIGHTS, closed: true }, /cannot be reached.*\(CORS\)/],
+      ];
+      for (const [path, behaviour, said] of cases) {
+        if (behaviour) paths[path] = behaviour;
+        await load(page, address(path));
+        await reach(page, 'error');
+        assert.match(await text(page, '#error'), said);
+        assert.match(await text(page, '#error'), /fairy-12m is still loaded/);
+      }
+      await load(page, 'gpt2');
+      await page.waitForFunction(() => /owner\/name/.test(document.querySelector('#error')?.textContent ?? ''));
+      await page.click('#open-model');
+      await fill(page, '#model-address', ' ');
+      await click(page, '#load-address');
+      assert.match(await text(page, '#address-error'), /Type a repository/);
+      assert.equal(await page.evaluate(() => document.activeElement?.id), 'model-address');
+      await axe(page);
+      await page.keyboard.press('Escape');
+      await click(page, '#generate');
+      await reach(page, 'done');
+      await page.close();
+    });
+
+    test('a policy that forbids the host is named by its directive', async () => {
+      const { page } = await ready({ policy: POLICY.replace(/connect-src.*/, "connect-src 'self'") });
+      await load(page, address('q.gguf'));
+      await reach(page, 'error');
+      assert.match(await text(page, '#error'), /Content-Security-Policy forbids a request to 127.*it needs connect-src http:\/\/127/);
+      await page.close();
+    });
+
+    for (const [what, sabotage, said] of /** @type {[string, () => void, RegExp][]} */ ([
+      ['no storage', () => { StorageManager.prototype.getDirectory = async () => { throw new DOMException('no', 'SecurityError'); }; }, /not kept for the next visit: this page has no storage/],
+      ['a full one', () => {
+        const write = FileSystemWritableFileStream.prototype.write;
+        FileSystemWritableFileStream.prototype.write = async function (data) {
+          if (data instanceof Blob) throw new DOMException('full', 'QuotaExceededError');
+          return write.call(this, data);
+        };
+      }, /not kept for the next visit: there is no more room/],
+      ['too little', () => { StorageManager.prototype.estimate = async () => ({ usage: 0, quota: 1000 }); }, /gives this page 0 MB of storage/],
+    ])) {
+      test(`with ${what} the model streams into the worker, once, with a notice`, async () => {
+        const { page } = await ready({ before: sabotage });
+        await load(page, address());
+        await loaded(page, 'm');
+        assert.match(await text(page, '#notice'), said);
+        assert.deepEqual(host.asked().filter((path) => path === 'm/model.safetensors').length, 1);
+        await page.click('#open-model');
+        await page.waitForFunction(() => document.querySelector('#room')?.textContent !== '');
+        assert.deepEqual(await rows(page), []);
+        await page.close();
+      });
+    }
+
+    test('files dropped anywhere on the page are opened; a notice of the worker is shown', async () => {
+      const { page } = await ready();
+      /** @param {string} type @param {string[]} names */
+      const drag = (type, names) => page.evaluate((type, names) => {
+        const dataTransfer = new DataTransfer();
+        for (const name of names) dataTransfer.items.add(new File(['contents'], name));
+        document.body.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+      }, type, names);
+      await drag('dragover', ['guess.gguf']);
+      assert.equal(await hidden(page, '#veil'), false);
+      await drag('drop', ['guess.gguf']);
+      assert.equal(await hidden(page, '#veil'), true);
+      await loaded(page, 'guess');
+      assert.match(await text(page, '#notice'), /The number of heads is a guess/);
+      await drag('drop', ['small.safetensors', 'config.json']);
+      await loaded(page, 'small');
+      assert.equal(await text(page, '#model-status'), 'q8_0');
+      assert.equal(await hidden(page, '#notice'), true);
+      await page.close();
+    });
+
+    test('a folder is opened for the model in it', async () => {
+      const { page } = await ready();
+      const folder = await mkdtemp(join(tmpdir(), 'gpt2-web-'));
+      cleanup.push(() => rm(folder, { recursive: true }));
+      const model = join(folder, 'tales');
+      await mkdir(join(model, 'onnx'), { recursive: true });
+      for (const file of ['README.md', 'config.json', 'model.safetensors', 'pytorch_model.bin', 'onnx/model.onnx']) await writeFile(join(model, file), 'x');
+      const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$('#model-folder'));
+      if (name === 'firefox') return void (await page.close()); // its driver takes no folder; `choose` is tested by itself
+      await input.uploadFile(model);
+      await loaded(page, 'tales');
+      await page.close();
+    });
+
+    test('the page in one file says that it downloads nothing, and opens files all the same', async () => {
+      const { page } = await ready({ before: () => {
+        Object.assign(globalThis, { GPT2_WEB_INLINE: {
+          workerSource: async () => (await fetch('worker.js')).text(), wasm: async () => new ArrayBuffer(8), model: async () => new Blob(['x']),
+          catalog: { models: [{ name: 'gpt2', about: 'a', source: 'https://huggingface.co/openai-community/gpt2', licence: 'MIT', repo: 'openai-community/gpt2', files: [], download: 1, sha256: null, precisions: ['q8_0'], parameters: 1, memory: { q8_0: 1 } }] },
+        } });
+      } });
+      await page.click('#open-model');
+      assert.equal(await hidden(page, '#hub'), true);
+      assert.match(await page.$eval('#no-network:not([hidden])', (sentence) => sentence.textContent ?? ''), /makes no request, so it cannot download/);
+      assert.equal(await page.$eval('#catalog a.button', (link) => /** @type {HTMLAnchorElement} */ (link).href), 'https://huggingface.co/openai-community/gpt2/tree/main');
+      await axe(page);
+      await page.close();
+    });
+  });
+}
