@@ -25,6 +25,17 @@ for (const browser of BROWSERS) {
       await visit.leave();
     });
 
+    test('it downloads no model and says so, and opens one from disk', async () => {
+      const visit = await bench.fromDisk();
+      await visit.page.click('#open-model');
+      assert.match(await visit.page.$eval('#no-network:not([hidden])', ({ textContent }) => textContent ?? ''), /makes no request/);
+      assert.equal(await visit.page.$$eval('#catalog li', ({ length }) => length), 6);
+      await visit.pick('tests/fixtures/gguf/f32.gguf');
+      assert.equal(await visit.fact('layers × width'), '2 × 32, 2 heads');
+      assert.equal((await visit.run('a', { temperature: 0, repetition_penalty: 1, max_tokens: 5 })).steps, 5);
+      await visit.leave();
+    });
+
     test('its own policy forbids every request', async () => {
       const visit = await bench.fromDisk();
       const refused = await visit.page.evaluate(async (url) => {
