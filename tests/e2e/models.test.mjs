@@ -48,5 +48,14 @@ for (const browser of BROWSERS) {
       visit.problems = visit.problems.filter((problem) => !/CONTENT_LENGTH_MISMATCH|ERR_INCOMPLETE/.test(problem));
       await visit.leave();
     });
+
+    test('without storage it streams into the worker', async () => {
+      const visit = await bench.served();
+      await visit.page.evaluate(() => { StorageManager.prototype.getDirectory = async () => { throw new DOMException('no', 'SecurityError'); }; });
+      await load(visit, host.url('tiny.gguf').href);
+      assert.match(await visit.page.$eval('#notice', ({ textContent }) => textContent ?? ''), /not kept for the next visit/);
+      assert.equal((await visit.run('a b c', GREEDY)).steps, 16);
+      await visit.leave();
+    });
   });
 }
