@@ -18,6 +18,7 @@ import { Gpt2Error } from './client/error.js';
 import { ModelFetch } from './client/fetch-model.js';
 import { fromGiven, lackTokenizer, transferable } from './client/files.js';
 import { download, monotone } from './client/progress.js';
+import { SharedFile } from './client/shared-file.js';
 import { addresses, repository, typed } from './client/source.js';
 import { ModelStore } from './client/store.js';
 import { WorkerHandle } from './client/worker-handle.js';
@@ -58,6 +59,8 @@ export { memoryNeeded } from './client/memory.js';
 /** @typedef {{ name: string, files: () => Promise<ModelFile[]>, precision?: Precision | undefined }} Load `files` gives them as often as they are wanted. */
 
 const EMBEDDED = 'fairy-12m-q8_0.gguf';
+/** Failures of a load that say nothing of its files. @type {ReadonlySet<ErrorKind>} */
+const INNOCENT = new Set(['cancelled', 'busy', 'closed', 'worker_failed', 'blocked_by_policy', 'out_of_memory']);
 
 /** A language model in a worker. The worker starts with the first request. */
 export class Gpt2Web {
@@ -69,7 +72,9 @@ export class Gpt2Web {
   #nextId = 1;
   /** @type {Load | null} */ #loaded = null;
   /** @type {Promise<void> | null} */ #recovery = null;
-  /** @type {Promise<Blob> | null} */ #embedded = null;
+  #embedded = new SharedFile((report, signal, fresh) => this.#assets
+    ? this.#assets.model(report)
+    : download(this.#url(`models/${EMBEDDED}`), report, { signal, fresh }));
   #closed = false;
   /** The downloaded models that this browser keeps. @readonly */ store;
 
@@ -163,7 +168,7 @@ export class Gpt2Web {
   }
 
   /**
-   * Loads the small model that comes with the page. It is fetched at most once.
+   * Loads the small model that comes with the page. It is fetched once, unless what came cannot be loaded.
    * @param {LoadHooks} [hooks]
    * @returns {Promise<Loaded>}
    * @throws {Gpt2Error}
@@ -182,13 +187,7 @@ export class Gpt2Web {
    */
   embedded({ onProgress, signal } = {}) {
     const report = monotone(onProgress);
-    /** @param {number} done @param {number | null} total */
-    const progress = (done, total) => report({ stage: 'download', done, total });
-    const blob = (this.#embedded ??= this.#assets
-      ? this.#assets.model(progress)
-      : download(this.#url(`models/${EMBEDDED}`), progress, signal));
-    blob.catch(() => { this.#embedded = null; });
-    return blob;
+    return this.#embedded.get((done, total) => report({ stage: 'download', done, total }), signal);
   }
 
   /**
@@ -331,7 +330,11 @@ export class Gpt2Web {
             resolve({ model, options, load_ms, notices });
           }
         },
-        fail: reject,
+        fail: (error) => {
+          // The embedded file may be what was wrong, as the page that a network's login answers with.
+          if (!INNOCENT.has(error.kind)) for (const file of files) if ('blob' in file) this.#embedded.forget(file.blob);
+          reject(error);
+        },
       }, signal, streams);
     });
   }

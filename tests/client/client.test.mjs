@@ -260,3 +260,80 @@ test('the embedded model is fetched once, with progress in bytes; a refusal is a
   assert.equal(fetched, 2);
   assert.deepEqual(seen, [[0, 4], [4, 4]]);
 });
+
+/** `fetch` with a server that waits until it is told to answer. */
+function slowServer() {
+  /** @type {{ signal: AbortSignal, cache: string, send: (bytes: string) => void, end: () => void }[]} */ const asked = [];
+  Object.assign(globalThis, { fetch: async (/** @type {URL} */ _url, /** @type {{ signal: AbortSignal, cache: string }} */ { signal, cache }) => {
+    /** @type {ReadableStreamDefaultController<Uint8Array>} */ let controller;
+    const body = new ReadableStream({ start: (given) => { controller = given; } });
+    signal.addEventListener('abort', () => controller.error(signal.reason));
+    asked.push({ signal, cache, send: (bytes) => controller.enqueue(new TextEncoder().encode(bytes)), end: () => controller.close() });
+    return new Response(body, { headers: { 'content-length': '4' } });
+  } });
+  return asked;
+}
+
+const moment = () => new Promise((resolve) => setTimeout(resolve, 5));
+
+test('an embedded model that cannot be loaded is downloaded again, past the cache; a cancelled load keeps it', async () => {
+  const healthy = model();
+  /** @type {import('../../www/types/ErrorKind').ErrorKind | null} */ let refuse = 'not_a_model';
+  follow((request, worker) => refuse && request.type === 'load' ? worker.emit(error(request.id, refuse)) : healthy(request, worker));
+  /** @type {string[]} */ const caches = [];
+  Object.assign(globalThis, { fetch: async (/** @type {URL} */ _url, /** @type {RequestInit} */ { cache }) => {
+    caches.push(String(cache));
+    return new Response('<!doctype html>');
+  } });
+  const gpt2 = new Gpt2Web({ base });
+  await assert.rejects(gpt2.loadEmbedded(), kind('not_a_model'));
+  refuse = 'cancelled';
+  await assert.rejects(gpt2.loadEmbedded(), kind('cancelled'));
+  refuse = 'bad_tokenizer';
+  await assert.rejects(gpt2.load({ name: 'm', files: [{ name: 'm.safetensors', blob: new Blob(['x']) }] }), kind('bad_tokenizer'));
+  refuse = null;
+  await gpt2.loadEmbedded();
+  await gpt2.loadEmbedded();
+  assert.deepEqual(caches, ['default', 'reload', 'reload']);
+});
+
+test('of two who wait for the embedded model one may leave; both hear of the progress', async () => {
+  follow(model());
+  const asked = slowServer();
+  const gpt2 = new Gpt2Web({ base });
+  const [leaving, staying] = [new AbortController(), new AbortController()];
+  /** @type {number[]} */ const seen = [];
+  const left = assert.rejects(gpt2.loadEmbedded({ signal: leaving.signal }), kind('cancelled'));
+  await moment();
+  asked[0]?.send('GG');
+  await moment();
+  const stayed = gpt2.loadEmbedded({ signal: staying.signal, onProgress: ({ done }) => seen.push(done) });
+  await moment();
+  leaving.abort();
+  await left;
+  asked[0]?.send('UF');
+  asked[0]?.end();
+  await stayed;
+  assert.deepEqual([asked.length, seen], [1, [2, 4]]);
+});
+
+test('the download of the embedded model ends when all who wait for it have left, and the next one begins anew', async () => {
+  follow(model());
+  const asked = slowServer();
+  const gpt2 = new Gpt2Web({ base });
+  const controllers = [new AbortController(), new AbortController()];
+  const loads = controllers.map(({ signal }) => assert.rejects(gpt2.embedded({ signal }), kind('cancelled')));
+  await moment();
+  controllers[0]?.abort();
+  await moment();
+  assert.equal(asked[0]?.signal.aborted, false);
+  controllers[1]?.abort();
+  await Promise.all(loads);
+  assert.equal(asked[0]?.signal.aborted, true);
+  const again = gpt2.embedded();
+  await moment();
+  asked[1]?.send('GGUF');
+  asked[1]?.end();
+  assert.equal(await (await again).text(), 'GGUF');
+  await assert.rejects(gpt2.embedded({ signal: AbortSignal.abort() }), kind('cancelled'));
+});

@@ -11,11 +11,11 @@ import { Gpt2Error } from './error.js';
  *
  * @param {URL} url
  * @param {(done: number, total: number | null) => void} progress in bytes
- * @param {AbortSignal} [signal]
+ * @param {{ signal: AbortSignal, fresh?: boolean }} options `fresh`: past the browser's own cache
  */
-export async function download(url, progress, signal) {
+export async function download(url, progress, { signal, fresh = false }) {
   try {
-    const response = await fetch(url, { ...(signal && { signal }) });
+    const response = await fetch(url, { signal, cache: fresh ? 'reload' : 'default' });
     if (!response.ok || !response.body) throw new Error(`the server answered ${response.status} ${response.statusText}`.trim());
     // The length of a compressed answer is not that of the bytes that come out of it.
     const length = response.headers.has('content-encoding') ? NaN : Number(response.headers.get('content-length') ?? NaN);
@@ -29,7 +29,7 @@ export async function download(url, progress, signal) {
     }
     return new Blob(chunks);
   } catch (cause) {
-    if (signal?.aborted) throw new Gpt2Error('cancelled', 'the download was cancelled', { cause });
+    if (signal.aborted) throw new Gpt2Error('cancelled', 'the download was cancelled', { cause });
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new Gpt2Error('download_failed', `the download of ${url.pathname.split('/').pop()} failed: ${why}; check the connection and load it again`, { cause });
   }
