@@ -206,7 +206,8 @@ export class Gpt2Web {
     /** @type {Gpt2Error | null} */ let failure = null;
     let ended = false;
     let wake = () => {};
-    const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+    // A record's settings say null for what was not given.
+    const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined && value !== null));
     const request = this.#send({ type: 'generate', prompt, options: given }, {
       receive: (event) => { queue.push(event); ended ||= event.type === 'done'; wake(); },
       fail: (error) => { failure = error; ended = true; wake(); },

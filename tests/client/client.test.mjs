@@ -71,6 +71,17 @@ test('files are sent by name, options that are undefined are not sent', async ()
   assert.deepEqual(generate.options, { seed: 7 });
 });
 
+test('the settings of a record are options', async () => {
+  follow(model());
+  const gpt2 = new Gpt2Web({ base });
+  for await (const event of gpt2.generate('a')) {
+    if (event.type === 'done') await types(gpt2.generate(event.record.prompt, event.record.settings));
+  }
+  const again = ScriptedWorker.started[0]?.received[1];
+  assert.ok(again?.type === 'generate' && again.options);
+  assert.ok('seed' in again.options && !('timeout_ms' in again.options));
+});
+
 test('an abort before the run, before the first token, twice and after the end', async () => {
   follow(model({ endless: true }));
   const gpt2 = new Gpt2Web({ base });
