@@ -7,6 +7,11 @@
   const handedOver = /** @type {Promise<ArrayBuffer>} */ (new Promise((resolve) => { handOver = resolve; }));
   self.onmessage = (event) => (event.data.wasm ? handOver(event.data.wasm) : early.push(event));
 
+  /** @type {SecurityPolicyViolationEvent | undefined} */ let refused;
+  self.addEventListener('securitypolicyviolation', (event) => {
+    if (event.effectiveDirective === 'connect-src') refused = event;
+  });
+
   const start = async () => {
     let source;
     if (typeof wasm_bindgen === 'undefined') {
@@ -24,15 +29,18 @@
     for (const { data } of early) self.dispatchEvent(new MessageEvent('message', { data }));
   };
 
-  start().catch((cause) => {
-    const forbidden = /content security policy|blocked by csp/i.test(cause.message);
-    self.postMessage({
-      type: 'error',
-      id: null,
-      kind: forbidden ? 'blocked_by_policy' : 'worker_failed',
-      message: forbidden
-        ? `the Content-Security-Policy forbids WebAssembly; it needs script-src 'wasm-unsafe-eval' (${cause.message})`
-        : `the worker could not be started: ${cause.message}`,
-    });
-  });
+  /** @param {Error} cause @returns {Promise<{ kind: string, message: string }>} */
+  const explain = async ({ message }) => {
+    if (/content security policy|blocked by csp/i.test(message)) {
+      return { kind: 'blocked_by_policy', message: `the Content-Security-Policy forbids WebAssembly; it needs script-src 'wasm-unsafe-eval' (${message})` };
+    }
+    // The report of a violation is a task of its own, which may follow the failure.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    if (refused) {
+      return { kind: 'blocked_by_policy', message: `the Content-Security-Policy forbids a request for ${refused.blockedURI}; it needs connect-src ${new URL(refused.blockedURI).origin} (the policy is: ${refused.originalPolicy})` };
+    }
+    return { kind: 'worker_failed', message: `the worker could not be started: ${message}` };
+  };
+
+  start().catch(async (cause) => self.postMessage({ type: 'error', id: null, ...await explain(cause) }));
 }

@@ -157,6 +157,25 @@ for (const name of BROWSERS) {
       await both.page.close();
     });
 
+    test('a policy that forbids the downloads is named by its directive: of the model, the list of models, and the wasm', async () => {
+      const files = { '/worker.js': new URL('../../www/worker.js', import.meta.url), '/gpt2_web.js': GLUE, '/gpt2_web_bg.wasm': MODULE };
+      const { page, server } = await open({ policy: POLICY.replace(/connect-src.*/, "connect-src 'none'"), files });
+      await reach(page, 'error');
+      const needed = new RegExp(`Content-Security-Policy forbids a request.*it needs connect-src ${server.url.slice(0, -1)} `);
+      assert.match(await text(page, '#error'), needed);
+      await page.waitForFunction(() => document.querySelector('#catalog')?.textContent !== '');
+      assert.match(await text(page, '#catalog'), needed);
+      const { kind, message } = /** @type {{ kind: string, message: string }} */ (await page.evaluate(async () => {
+        // @ts-ignore: a path of the served page
+        const { Gpt2Web } = await import('/gpt2-web.js');
+        return new Gpt2Web().load({ name: 'm', files: [new File(['GGUF'], 'm.gguf')] })
+          .catch((/** @type {any} */ { kind, message }) => ({ kind, message }));
+      }));
+      assert.equal(kind, 'blocked_by_policy', message);
+      assert.match(message, needed);
+      await page.close();
+    });
+
     test('the page runs in a sandboxed frame, which has no origin, no storage and no forms', async () => {
       const { page } = await open({
         policy: `${POLICY}; frame-src 'self'`,

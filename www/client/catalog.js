@@ -1,4 +1,5 @@
 import { Gpt2Error } from './error.js';
+import { fetchAllowed } from './policy.js';
 
 /** @typedef {import('./memory.js').Precision} Precision */
 
@@ -28,10 +29,11 @@ import { Gpt2Error } from './error.js';
  */
 export async function fetchCatalog(url) {
   try {
-    const response = await fetch(url);
+    const response = await fetchAllowed(url, {});
     if (!response.ok) throw new Error(`the server answered ${response.status}`);
     return await response.json();
   } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
     throw new Gpt2Error('download_failed', `the list of models could not be read: ${cause instanceof Error ? cause.message : cause}`, { cause });
   }
 }

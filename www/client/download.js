@@ -1,4 +1,5 @@
 import { Gpt2Error } from './error.js';
+import { fetchAllowed } from './policy.js';
 
 /**
  * What tells one state of a file from another. A server of another origin shows its ETag only if it wants to
@@ -174,23 +175,10 @@ export class Download {
     const from = this.received;
     const connection = (this.#connection = new AbortController());
     const signal = this.#signal ? AbortSignal.any([this.#signal, connection.signal]) : connection.signal;
-    const policy = watchPolicy();
-    let response;
-    try {
-      // A compressed file cannot be continued in the middle of its other form.
-      const headers = from > 0 && !this.#encoded ? { range: `bytes=${from}-` } : undefined;
-      // The browser's own cache would keep a second copy of hundreds of megabytes, or none, as it likes.
-      response = await fetch(this.#url, { signal, cache: 'no-store', ...(headers && { headers }) });
-    } catch (cause) {
-      const blocked = await policy.blocked(this.#signal);
-      if (blocked) {
-        throw new Gpt2Error('blocked_by_policy', `${this.#label}: the page's Content-Security-Policy forbids a request to ${this.#url.host}; `
-          + `it needs connect-src ${this.#url.origin} (the policy is: ${blocked})`, { cause });
-      }
-      throw cause;
-    } finally {
-      policy.end();
-    }
+    // A compressed file cannot be continued in the middle of its other form.
+    const headers = from > 0 && !this.#encoded ? { range: `bytes=${from}-` } : undefined;
+    // The browser's own cache would keep a second copy of hundreds of megabytes, or none, as it likes.
+    const response = await fetchAllowed(this.#url, { signal, cache: 'no-store', ...(headers && { headers }) }, this.#label);
     this.#answered = true;
     await this.#judge(response, from);
     this.#response = response;
@@ -335,21 +323,3 @@ function number(text) {
 
 /** @param {unknown} cause */
 const cancelled = (cause) => new Gpt2Error('cancelled', 'the download was cancelled', { cause });
-
-/** Listens for the browser's report that the page's policy forbids a request. */
-function watchPolicy() {
-  const listening = new AbortController();
-  /** @type {string | undefined} */ let policy;
-  globalThis.document?.addEventListener('securitypolicyviolation', ({ effectiveDirective, originalPolicy }) => {
-    if (effectiveDirective === 'connect-src') policy = originalPolicy;
-  }, { signal: listening.signal });
-  return {
-    /** @param {AbortSignal | undefined} signal @returns {Promise<string | undefined>} the policy, if it was the reason */
-    async blocked(signal) {
-      // The report is a task of its own, which may follow the failure.
-      if (globalThis.document && !signal?.aborted) await new Promise((resolve) => setTimeout(resolve, 100));
-      return policy;
-    },
-    end: () => listening.abort(),
-  };
-}

@@ -1,4 +1,5 @@
 import { Gpt2Error } from './error.js';
+import { fetchAllowed } from './policy.js';
 
 /**
  * How far a load is. `done` never falls within a stage and never passes `total`, which is null where it is unknown.
@@ -15,7 +16,7 @@ import { Gpt2Error } from './error.js';
  */
 export async function download(url, progress, { signal, fresh = false }) {
   try {
-    const response = await fetch(url, { signal, cache: fresh ? 'reload' : 'default' });
+    const response = await fetchAllowed(url, { signal, cache: fresh ? 'reload' : 'default' });
     if (!response.ok || !response.body) throw new Error(`the server answered ${response.status} ${response.statusText}`.trim());
     // The length of a compressed answer is not that of the bytes that come out of it.
     const length = response.headers.has('content-encoding') ? NaN : Number(response.headers.get('content-length') ?? NaN);
@@ -30,6 +31,7 @@ export async function download(url, progress, { signal, fresh = false }) {
     return new Blob(chunks);
   } catch (cause) {
     if (signal.aborted) throw new Gpt2Error('cancelled', 'the download was cancelled', { cause });
+    if (cause instanceof Gpt2Error) throw cause;
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new Gpt2Error('download_failed', `the download of ${url.pathname.split('/').pop()} failed: ${why}; check the connection and load it again`, { cause });
   }
