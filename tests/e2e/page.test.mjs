@@ -80,6 +80,7 @@ for (const browser of BROWSERS) {
       await visit.pick(TINY);
       const full = await visit.run('a', { ...ENDLESS, ...GREEDY });
       assert.equal(full.reason, 'context_full', full.error);
+      assert.equal(/\d+/.exec(full.sentence)?.[0], /\d+/.exec(await visit.fact('context'))?.[0], full.sentence);
 
       // So hot that every token is about as likely as any other: one of the first seeds meets the end-of-text token.
       const reasons = [];

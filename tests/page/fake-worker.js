@@ -126,7 +126,7 @@
       post({ type: 'step', id, ...record });
       if (found) { reason = 'stop_string'; stop_string = found; break; }
       if (steps.length >= settings.max_tokens) { reason = 'max_tokens'; break; }
-      if (length + steps.length >= CONTEXT) { reason = 'context_full'; break; }
+      if (length + steps.length > CONTEXT) { reason = 'context_full'; break; }
       if (settings.timeout_ms !== null && performance.now() - began > settings.timeout_ms) { reason = 'timeout'; break; }
     }
     const stop = { reason, finish_reason: 'length', stop_string };

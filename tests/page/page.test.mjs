@@ -82,6 +82,7 @@ for (const name of BROWSERS) {
         await reach(page, 'done');
         assert.equal(await text(page, '#stop-reason'), reason);
         if (reason === 'stop_string') assert.doesNotMatch(await text(page, '#output'), /lime/);
+        if (reason === 'context_full') assert.match(await text(page, '#stop-sentence'), /^All 512 positions/);
         await click(page, '#generate');
         await reach(page, 'done');
         await page.close();
