@@ -205,7 +205,7 @@ async function run() {
     return;
   }
   work = new AbortController();
-  begin(request.prompt);
+  setState('running');
   const hop = new Hop();
   /** @type {import('./numbers.js').Progress} */
   const sofar = { prompt: 0, generated: 0, positions: 0, firstTokenMs: null, decodeMs: 0, seed: 0 };
@@ -220,6 +220,8 @@ async function run() {
     for await (const event of gpt2.generate(request.prompt, { ...request.options, signal: work.signal })) {
       switch (event.type) {
         case 'start':
+          // Not before: a request that is refused leaves the run before it on the page.
+          begin(request.prompt);
           byId('prompt-count').textContent = `· ${integer(event.prompt_ids.length)} token${event.prompt_ids.length === 1 ? '' : 's'}`;
           runProgress.max = event.settings.max_tokens;
           sofar.prompt = event.prompt_ids.length;
@@ -249,7 +251,7 @@ async function run() {
     }
   } catch (cause) {
     state = 'error';
-    if (steps.length) show();
+    if (sofar.generated > 0) show();
     byId('announcement').textContent = 'The run failed.';
     showError(describe(cause));
     if (gpt2.recovery) await recover(cause);
@@ -288,7 +290,6 @@ function begin(text) {
   byId('copy-fallback').hidden = true;
   byId('announcement').textContent = '';
   byId('numbers').replaceChildren();
-  setState('running');
 }
 
 /** @param {Extract<import('../gpt2-web.js').RunEvent, { type: 'prefill' }>} event */

@@ -1,0 +1,37 @@
+/** A run on the page, in its details: what is there before, during and after it. */
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { BROWSERS, click, fill, reach, start, text } from './bench.mjs';
+
+for (const name of BROWSERS) {
+  describe(name, async () => {
+    const { open } = await start(name);
+
+    /** A page whose model is loaded. @param {Parameters<typeof open>[0]} [options] */
+    async function ready(options) {
+      const { page } = await open(options);
+      await reach(page, 'ready');
+      return page;
+    }
+
+    test('a request that is refused leaves the run before it on the page; a double click is one run', async () => {
+      const page = await ready();
+      await fill(page, '#max-tokens', '5');
+      await page.click('#generate', { count: 2 });
+      await reach(page, 'done');
+      const shown = () => page.evaluate(() => ['output', 'numbers', 'timeline-summary', 'effective', 'stop-reason']
+        .map((id) => document.getElementById(id)?.textContent));
+      const before = await shown();
+      assert.equal(await page.$$eval('#output [data-step]', (tokens) => tokens.length), 5);
+      await fill(page, '#temperature', '51');
+      await click(page, '#generate');
+      await reach(page, 'error');
+      assert.match(await text(page, '#error'), /Temperature must be at most 50/);
+      assert.deepEqual(await shown(), before);
+      assert.deepEqual(await page.$$eval('#ending, #record, #timeline', (parts) => parts.map((part) => /** @type {HTMLElement} */ (part).hidden)), [false, false, false]);
+      await page.close();
+    });
+  });
+}
