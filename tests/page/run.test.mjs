@@ -21,7 +21,7 @@ for (const name of BROWSERS) {
       await fill(page, '#max-tokens', '5');
       await page.click('#generate', { count: 2 });
       await reach(page, 'done');
-      const shown = () => page.evaluate(() => ['output', 'numbers', 'timeline-summary', 'effective', 'stop-reason']
+      const shown = () => page.evaluate(() => ['output', 'timeline-summary', 'effective', 'stop-reason']
         .map((id) => document.getElementById(id)?.textContent));
       const before = await shown();
       assert.equal(await page.$$eval('#output [data-step]', (tokens) => tokens.length), 5);
@@ -30,7 +30,21 @@ for (const name of BROWSERS) {
       await reach(page, 'error');
       assert.match(await text(page, '#error'), /Temperature must be at most 50/);
       assert.deepEqual(await shown(), before);
+      assert.match(await text(page, '#numbers'), /generated5/);
       assert.deepEqual(await page.$$eval('#ending, #record, #timeline', (parts) => parts.map((part) => /** @type {HTMLElement} */ (part).hidden)), [false, false, false]);
+      await page.close();
+    });
+
+    test('the bar of a run is full where the context is, if that is before the limit', async () => {
+      const page = await ready();
+      await fill(page, '#prompt', 'LONG');
+      await fill(page, '#max-tokens', '400');
+      await click(page, '#generate');
+      await page.waitForSelector('#run-progress:not([hidden])');
+      // 480 positions of 512 are the prompt's, and the last token takes none.
+      assert.equal(await page.$eval('#run-progress', (bar) => /** @type {HTMLProgressElement} */ (bar).max), 33);
+      await reach(page, 'done');
+      assert.equal(await page.$$eval('#output [data-step]', (tokens) => tokens.length), 33);
       await page.close();
     });
   });

@@ -223,7 +223,7 @@ async function run() {
           // Not before: a request that is refused leaves the run before it on the page.
           begin(request.prompt);
           byId('prompt-count').textContent = `· ${integer(event.prompt_ids.length)} token${event.prompt_ids.length === 1 ? '' : 's'}`;
-          runProgress.max = event.settings.max_tokens;
+          runProgress.max = Math.min(event.settings.max_tokens, loaded.model.context_length - event.prompt_ids.length + 1);
           sofar.prompt = event.prompt_ids.length;
           sofar.seed = event.settings.seed;
           break;
