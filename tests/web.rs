@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use gpt2_web::gpt2::Gpt2;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
 use gpt2_web::model::LanguageModel;
 use gpt2_web::web::worker::Worker;
@@ -20,7 +21,6 @@ const TINY_F32: &[u8] = include_bytes!("fixtures/gguf/f32.gguf");
 const TINY_Q8_0: &[u8] = include_bytes!("fixtures/gguf/q8_0.gguf");
 const SAFETENSORS: &[u8] = include_bytes!("fixtures/checkpoints/plain-f32/model.safetensors");
 const SAFETENSORS_CONFIG: &[u8] = include_bytes!("fixtures/checkpoints/plain-f32/config.json");
-const EXPECTED: &str = include_str!("fixtures/checkpoints/plain-f32/expected.json");
 const VOCAB: &[u8] = include_bytes!("fixtures/tiny-tokenizer/vocab.json");
 const MERGES: &[u8] = include_bytes!("fixtures/tiny-tokenizer/merges.txt");
 
@@ -122,29 +122,152 @@ async fn a_load_reports_progress_and_then_what_was_loaded() {
     }
 }
 
-/// The model itself, without worker: what the reference says, on this browser's floating point.
+/// A fixture: its files, and what the reference says of the model in them.
+struct Fixture {
+    name: &'static str,
+    files: &'static [(&'static str, &'static [u8])],
+    expected: &'static str,
+}
+
+macro_rules! folder {
+    ($name:literal: $($file:literal),*) => {
+        Fixture {
+            name: $name,
+            files: &[$(($file, include_bytes!(concat!("fixtures/checkpoints/", $name, "/", $file)))),*],
+            expected: include_str!(concat!("fixtures/checkpoints/", $name, "/expected.json")),
+        }
+    };
+    ($name:literal) => { folder!($name: "model.safetensors", "config.json") };
+}
+
+macro_rules! gguf {
+    ($name:literal) => {
+        Fixture {
+            name: $name,
+            files: &[(concat!($name, ".gguf"), include_bytes!(concat!("fixtures/gguf/", $name, ".gguf")))],
+            expected: include_str!(concat!("fixtures/gguf/", $name, ".expected.json")),
+        }
+    };
+}
+
+/// Held in f32: the reference's logits.
+const EXACT: &[Fixture] = &[
+    folder!("plain-f32"),
+    folder!("plain-f16"),
+    folder!("plain-bf16"),
+    folder!("prefix-lmhead-f32"),
+    folder!("untied-f32"),
+    folder!("buffers-f32"),
+    folder!("gelu-erf-eps"),
+    folder!("inverse-layer-scale"),
+    folder!("sharded-f32": "model-00002-of-00002.safetensors", "model-00001-of-00002.safetensors",
+        "model.safetensors.index.json", "config.json"),
+    gguf!("f32"),
+    gguf!("f16"),
+];
+
+/// Quantised: near the reference.
+const NEAR: &[Fixture] = &[gguf!("q8_0"), gguf!("q4_0"), gguf!("q5_1"), gguf!("k256-q4_k_m"), gguf!("k256-q6_k")];
+
+impl Fixture {
+    fn load(&self) -> Gpt2 {
+        let files: Vec<_> = self.files.iter().map(|(name, bytes)| ModelFile { name, bytes }).collect();
+        checkpoint::load(&files, None, &mut |_, _| {}).unwrap_or_else(|error| panic!("{}: {error}", self.name)).model
+    }
+
+    fn field<T: serde::de::DeserializeOwned>(&self, key: &str) -> Option<T> {
+        let expected: Value = serde_json::from_str(self.expected).unwrap();
+        expected.get(key).map(|value| serde_json::from_value(value.clone()).unwrap())
+    }
+}
+
+fn argmax(logits: &[f32]) -> u32 {
+    (0..).zip(logits).fold((0, f32::MIN), |best, (id, &logit)| if logit > best.1 { (id, logit) } else { best }).0
+}
+
 #[wasm_bindgen_test]
 fn the_reference_results_hold_in_this_browser() {
-    let expected: Value = serde_json::from_str(EXPECTED).unwrap();
-    let ids = |key: &str| -> Vec<u32> { serde_json::from_value(expected[key].clone()).unwrap() };
-    let files = [("model.safetensors", SAFETENSORS), ("config.json", SAFETENSORS_CONFIG)];
-    let files = files.map(|(name, bytes)| ModelFile { name, bytes });
-    let mut model = checkpoint::load(&files, None, &mut |_, _| {}).unwrap().model;
+    for fixture in EXACT {
+        let mut model = fixture.load();
+        let ids: Vec<u32> = fixture.field("input_ids").unwrap();
+        let logits = model.feed(&ids).unwrap().to_vec();
+        let reference: Vec<f32> = fixture.field("last_logits").unwrap();
+        assert_eq!(logits.len(), reference.len());
+        assert!(logits.iter().zip(&reference).all(|(a, b)| (a - b).abs() <= 2e-4), "{}", fixture.name);
 
-    let logits = model.feed(&ids("input_ids")).unwrap().to_vec();
-    let reference: Vec<f32> = serde_json::from_value(expected["last_logits"].clone()).unwrap();
-    assert_eq!(logits.len(), reference.len());
-    assert!(logits.iter().zip(&reference).all(|(a, b)| (a - b).abs() <= 2e-4));
-
-    let mut greedy = Vec::new();
-    let mut last = ids("input_ids")[7];
-    model.truncate(7);
-    for _ in ids("greedy") {
-        let logits = model.feed(&[last]).unwrap();
-        last = (0..).zip(logits).fold((0, f32::MIN), |best, (id, &l)| if l > best.1 { (id, l) } else { best }).0;
-        greedy.push(last);
+        let Some(expected) = fixture.field::<Vec<u32>>("greedy") else { continue };
+        model.truncate(7);
+        let mut greedy = vec![ids[7]];
+        for _ in &expected {
+            greedy.push(argmax(model.feed(&greedy[greedy.len() - 1..]).unwrap()));
+        }
+        assert_eq!(greedy[1..], expected, "{}", fixture.name);
     }
-    assert_eq!(greedy, ids("greedy"));
+}
+
+#[wasm_bindgen_test]
+fn quantised_files_stay_near_the_reference_in_this_browser() {
+    for fixture in NEAR {
+        let ids: Vec<u32> = fixture.field("input_ids").unwrap();
+        let scores = fixture.load().score(&ids).unwrap();
+        let nll: f64 = scores
+            .iter()
+            .zip(&ids[1..])
+            .map(|(row, &next)| {
+                let sum: f64 = row.iter().map(|&logit| f64::from(logit).exp()).sum();
+                sum.ln() - f64::from(row[next as usize])
+            })
+            .sum();
+        let expected: f64 = fixture.field("nll").unwrap();
+        assert!((nll / expected - 1.0).abs() < 0.01, "{}: {nll}, and {expected} expected", fixture.name);
+    }
+}
+
+/// Every fixture through the worker, as the page loads it; and in every precision there is.
+#[wasm_bindgen_test]
+async fn every_fixture_loads_through_the_worker_and_writes() {
+    let page = Page::new();
+    for (index, fixture) in (0..).zip(EXACT.iter().chain(NEAR)) {
+        for (variant, precision) in (0..).zip([None, Some("f32"), Some("q8_0"), Some("q4_0")]) {
+            let mut files = fixture.files.to_vec();
+            files.extend([("vocab.json", VOCAB), ("merges.txt", MERGES)]);
+            let id = 100 + 8 * index + 2 * variant;
+            let ready = page.load(id, &files, precision).await;
+            assert_eq!(ready["type"], "ready", "{} {precision:?}: {ready}", fixture.name);
+            let events = page.generate(id + 1, "Once", json!({"max_tokens": 3, "seed": 1})).await;
+            assert_eq!(events.last().unwrap()["type"], "done", "{} {precision:?}", fixture.name);
+        }
+    }
+}
+
+/// A download: a stream that brings the file in pieces.
+#[wasm_bindgen_test]
+async fn a_stream_loads_as_a_blob_does_and_is_cancelled_when_it_is_of_no_use() {
+    let page = Page::new();
+    let file = |bytes: &[u8]| {
+        let blob = Blob::new_with_u8_array_sequence(&Array::of1(&Uint8Array::from(bytes))).unwrap();
+        let file = js_sys::Object::new();
+        Reflect::set(&file, &"name".into(), &"tiny.gguf".into()).unwrap();
+        Reflect::set(&file, &"stream".into(), &blob.stream()).unwrap();
+        file
+    };
+    let send = |id: u32, file: &js_sys::Object| {
+        let message = JSON::parse(&json!({"type": "load", "id": id, "name": "tiny"}).to_string()).unwrap();
+        Reflect::set(&message, &"files".into(), &Array::of1(file)).unwrap();
+        page.worker.handle(message);
+    };
+    send(1, &file(TINY_Q8_0));
+    let streamed = page.end_of(1).await.pop().unwrap();
+    let read = page.load(2, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    assert_eq!(streamed["model"], read["model"]);
+    send(3, &file(&TINY_Q8_0[..9000]));
+    assert_eq!(page.end_of(3).await.pop().unwrap()["kind"], "damaged_model");
+    // A stream that somebody reads already.
+    let taken = file(TINY_Q8_0);
+    let stream: web_sys::ReadableStream = Reflect::get(&taken, &"stream".into()).unwrap().unchecked_into();
+    let _reader = web_sys::ReadableStreamDefaultReader::new(&stream).unwrap();
+    send(4, &taken);
+    assert_eq!(page.end_of(4).await.pop().unwrap()["kind"], "invalid_request");
 }
 
 #[wasm_bindgen_test]
