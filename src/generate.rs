@@ -105,6 +105,12 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         cancel: CancelToken,
     ) -> Result<Self> {
         let started_at = clock();
+        let context = model.context_length();
+        // A prompt of megabytes is refused before it is encoded, which would take seconds that no cancel could end.
+        let at_least = prompt.len().div_ceil(tokenizer.longest());
+        if at_least > context {
+            return Err(too_long(&format!("at least {at_least}"), context, at_least - context));
+        }
         let mut prompt_ids = tokenizer.encode(prompt, settings.parse_special)?;
         let started_from_eos = prompt_ids.is_empty();
         if started_from_eos {
@@ -115,16 +121,8 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
                 )
             })?);
         }
-        let context = model.context_length();
         if prompt_ids.len() > context {
-            return Err(Error::new(
-                ErrorKind::PromptTooLong,
-                format!(
-                    "the prompt has {} tokens and the context holds {context}; shorten the prompt by at least {}",
-                    prompt_ids.len(),
-                    prompt_ids.len() - context
-                ),
-            ));
+            return Err(too_long(&prompt_ids.len().to_string(), context, prompt_ids.len() - context));
         }
         let mut sampler = Sampler::new(&settings);
         for &id in &prompt_ids {
@@ -342,6 +340,15 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
             None
         }
     }
+}
+
+fn too_long(tokens: &str, context: usize, surplus: usize) -> Error {
+    Error::new(
+        ErrorKind::PromptTooLong,
+        format!(
+            "the prompt has {tokens} tokens and the context holds {context}; shorten the prompt by at least {surplus}"
+        ),
+    )
 }
 
 /// How many positions to process next, so that a chunk takes about [`CHUNK_MS`] whatever the model and the machine.

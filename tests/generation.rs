@@ -191,6 +191,16 @@ fn a_prompt_beyond_the_context_is_refused_with_both_numbers() {
 }
 
 #[test]
+fn a_prompt_of_megabytes_is_refused_without_being_encoded() {
+    let mut model = ScriptedModel::new(VOCAB, 1024, 1, vec![]);
+    let prompt = "a".repeat(50 << 20);
+    let error =
+        Generation::new(&mut model, &TOKENIZER, &prompt, greedy(), &|| 0.0, CancelToken::default()).err().unwrap();
+    assert_eq!(error.kind, ErrorKind::PromptTooLong);
+    assert!(error.message.contains("at least 409600 tokens"), "{error}");
+}
+
+#[test]
 fn earlier_reasons_win_within_one_step() {
     // The third token is EOS, the last one allowed, the last that fits, and late.
     let late = Cell::new(0.0);

@@ -39,10 +39,10 @@ export { memoryNeeded } from './client/memory.js';
 /** @typedef {import('./client/store.js').StoredModelInfo} StoredModelInfo */
 /** @typedef {import('./types/Settings').Settings} Settings */
 
-/** @typedef {Extract<Event, { type: 'ready' }> & { notices?: string[] }} ReadyEvent */
+/** @typedef {Extract<Event, { type: 'ready' }>} ReadyEvent */
 /**
  * What a load resolves to; `notices` are sentences for people: what was guessed, what could not be kept.
- * @typedef {Pick<ReadyEvent, 'model' | 'options' | 'load_ms'> & { notices: string[] }} Loaded
+ * @typedef {Pick<ReadyEvent, 'model' | 'options' | 'load_ms' | 'notices'>} Loaded
  */
 /** @typedef {Extract<Event, { type: 'start' | 'prefill' | 'delta' | 'step' | 'done' }>} RunEvent What a run yields. */
 
@@ -327,7 +327,7 @@ export class Gpt2Web {
         receive: (event) => {
           if (event.type === 'progress') report({ stage: event.stage, done: event.done, total: event.total });
           else if (event.type === 'ready') {
-            const { model, options, load_ms, notices = [] } = /** @type {ReadyEvent} */ (event);
+            const { model, options, load_ms, notices } = event;
             resolve({ model, options, load_ms, notices });
           }
         },

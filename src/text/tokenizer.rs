@@ -147,6 +147,11 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Bytes of the longest token: a text of over `n` times as many has over `n` tokens.
+    pub fn longest(&self) -> usize {
+        (0..self.len() as u32).filter_map(|id| self.range(id)).map(|range| range.len()).max().unwrap_or(1)
+    }
+
     /// The id of the end-of-text token, if the vocabulary has it.
     pub fn eos(&self) -> Option<u32> {
         self.eos

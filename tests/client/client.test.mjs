@@ -192,12 +192,12 @@ test('progress never runs backwards nor past its total', async () => {
     for (const [done, total] of [[1, 4], [3, 4], [2, 4], [5, 4]]) {
       worker.emit({ type: 'progress', id, stage: 'read', done: Number(done), total: Number(total) });
     }
-    worker.emit({ type: 'progress', id, stage: 'weights', done: 1, total: null });
+    worker.emit({ type: 'progress', id, stage: 'quantise', done: 1, total: null });
     worker.emit(ready(id));
   });
   /** @type {unknown[]} */ const seen = [];
   await new Gpt2Web({ base }).load({ name: 'm', files, onProgress: ({ stage, done, total }) => seen.push([stage, done, total]) });
-  assert.deepEqual(seen, [['read', 1, 4], ['read', 3, 4], ['read', 5, null], ['weights', 1, null]]);
+  assert.deepEqual(seen, [['read', 1, 4], ['read', 3, 4], ['read', 5, null], ['quantise', 1, null]]);
 });
 
 test('a load can be cancelled', async () => {

@@ -47,7 +47,7 @@ export function follow(script) {
 
 /** @param {number} id @returns {WorkerEvent} */
 export const ready = (id) => ({
-  type: 'ready', id, options: [], load_ms: 5,
+  type: 'ready', id, options: [], notices: [], load_ms: 5,
   model: { name: 'm', sha256: '00', precision: 'f32', parameters: 1, n_layer: 1, n_head: 1, n_embd: 1, context_length: 8, vocab_size: 4 },
 });
 
@@ -58,7 +58,7 @@ const settings = {
 };
 
 /** @param {number} id @returns {WorkerEvent} */
-export const start = (id) => ({ type: 'start', id, settings, prompt_ids: [1], prompt_pieces: ['a'] });
+export const start = (id) => ({ type: 'start', id, settings, prompt_ids: [1] });
 
 /** @param {number} id @param {string} text @returns {WorkerEvent} */
 export const delta = (id, text) => ({ type: 'delta', id, text, posted_at: 0 });

@@ -50,7 +50,7 @@
       await pause(20);
       if (cancelled === id) return post({ type: 'error', id, kind: 'cancelled', message: 'the load was cancelled' });
     }
-    for (let done = 0; done <= 76; done += 19) post({ type: 'progress', id, stage: 'weights', done, total: 76 }), await pause(20);
+    for (let done = 0; done <= 76; done += 19) post({ type: 'progress', id, stage: 'quantise', done, total: 76 }), await pause(20);
     post({ type: 'progress', id, stage: 'tokenizer', done: 0, total: null });
     if (files.some((file) => file.name === 'broken.gguf')) {
       return post({ type: 'error', id, kind: 'not_a_model', message: 'broken.gguf is an HTML page, not a model; download the file itself' });
@@ -88,7 +88,7 @@
     const began = performance.now();
     const length = prompt.includes('LONG') ? 480 : (prompt.match(/ ?[\w']+|[^\w\s]|\s/gu) ?? []).length || 1;
     const prompt_ids = Array.from({ length }, (_, index) => index + 1);
-    post({ type: 'start', id, settings, prompt_ids, prompt_pieces: prompt_ids.map(() => 'x') });
+    post({ type: 'start', id, settings, prompt_ids });
     let prefill_ms = 0;
     for (let done = 0; done < length; ) {
       const chunk = Math.min(32, length - done);

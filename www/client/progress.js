@@ -3,7 +3,7 @@ import { fetchAllowed } from './policy.js';
 
 /**
  * How far a load is. `done` never falls within a stage and never passes `total`, which is null where it is unknown.
- * Bytes in `download` and `read`, tensors in `weights`, nothing in `tokenizer`.
+ * In bytes of the files; what is quantised is quantised as it is read.
  * @typedef {{ stage: 'download' | import('../types/Stage').Stage, done: number, total: number | null }} Progress
  */
 

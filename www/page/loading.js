@@ -5,7 +5,7 @@ import { bytes, integer } from './format.js';
 /** @typedef {import('../types/ModelInfo').ModelInfo} ModelInfo */
 
 /** The part of the bar at which each stage begins; the next one's beginning is its end. */
-const BEGINS = { download: 0, read: 0.55, weights: 0.7, tokenizer: 0.92 };
+const BEGINS = { download: 0, read: 0.55, quantise: 0.55 };
 
 /** One bar over all stages of a load, what it is doing in words, and, for a model one has chosen, a bar for each stage. */
 export class LoadProgress {
@@ -49,7 +49,7 @@ export class LoadProgress {
       this.#rows.set(stage, row);
       this.#stages.append(make('li', {}, make('span', {}, LABELS[stage]), row.bar, row.words));
     }
-    row.words.textContent = amount(stage, done, total);
+    row.words.textContent = amount(done, total);
     if (total === null || total === 0) row.bar.removeAttribute('value');
     else Object.assign(row.bar, { max: total, value: done });
   }
@@ -61,19 +61,17 @@ export class LoadProgress {
 }
 
 /** @type {{ [stage in Progress['stage']]: string }} */
-const LABELS = { download: 'Download', read: 'Read', weights: 'Prepare the weights', tokenizer: 'Build the tokenizer' };
+const LABELS = { download: 'Download', read: 'Read', quantise: 'Read and quantise' };
 
-/** @param {Progress['stage']} stage @param {number} done @param {number | null} total */
-function amount(stage, done, total) {
-  if (stage === 'tokenizer') return '';
-  const show = stage === 'weights' ? integer : bytes;
-  return total === null ? (done > 0 ? show(done) : '') : `${show(done)} of ${show(total)}`;
+/** @param {number} done @param {number | null} total */
+function amount(done, total) {
+  return total === null ? (done > 0 ? bytes(done) : '') : `${bytes(done)} of ${bytes(total)}`;
 }
 
 /** @param {Progress['stage']} stage @param {number} done @param {number | null} total */
 function words(stage, done, total) {
-  const doing = { download: 'downloading', read: 'reading', weights: 'preparing weights', tokenizer: 'building the tokenizer' };
-  return `${doing[stage]} ${amount(stage, done, total)}`.trim();
+  const doing = { download: 'downloading', read: 'reading', quantise: 'quantising' };
+  return `${doing[stage]} ${amount(done, total)}`.trim();
 }
 
 /** @param {number} count of parameters */
