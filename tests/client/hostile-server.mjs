@@ -23,12 +23,14 @@ import { gzipSync } from 'node:zlib';
 /** @param {{ [path: string]: Behaviour }} paths may be changed while it runs */
 export async function hostile(paths) {
   /** @type {{ method: string, path: string, range: string | undefined }[]} */ const requests = [];
+  /** @type {string[]} Answers that began, and whose last part went out, in order. */ const log = [];
   /** @type {Set<string>} */ const closed = new Set();
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? '/', 'http://localhost').pathname.slice(1);
     const { range } = request.headers;
     requests.push({ method: request.method ?? '', path, range });
     response.setHeader('access-control-allow-origin', '*');
+    log.push(`begin ${path}`);
     response.on('close', () => { if (!response.writableFinished) closed.add(path); });
     const behaviour = paths[path];
     if (!behaviour) return void response.writeHead(404, { 'content-type': 'text/html' }).end('<!doctype html>nothing here');
@@ -48,6 +50,7 @@ export async function hostile(paths) {
     const most = behaviour.breaks?.shift() ?? Infinity;
     const part = pause === undefined && most === Infinity ? sent.length || 1 : 512;
     for (let at = 0; at < Math.min(sent.length, most) && !response.destroyed; at += part) {
+      if (at + part >= sent.length) log.push(`end ${path}`);
       response.write(sent.subarray(at, Math.min(at + part, most)));
       await new Promise((resolve) => setTimeout(resolve, pause ?? 0));
     }
@@ -58,6 +61,7 @@ export async function hostile(paths) {
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   return {
     requests,
+    log,
     closed,
     url: (/** @type {string} */ path) => new URL(`http://127.0.0.1:${port}/${path}`),
     /** Of each GET, the path, and from where where that is not the beginning. */

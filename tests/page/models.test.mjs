@@ -179,6 +179,18 @@ for (const name of BROWSERS) {
       });
     }
 
+    test('shards stream one after the other', async () => {
+      const { page } = await ready({ before: () => { StorageManager.prototype.getDirectory = async () => { throw new DOMException('no', 'SecurityError'); }; } });
+      const shards = [1, 2, 3].map((at) => `model-0000${at}-of-00003.safetensors`);
+      paths['m/model.safetensors.index.json'] = { body: JSON.stringify({ weight_map: Object.fromEntries(shards.map((shard) => [shard, shard])) }) };
+      for (const shard of shards) paths[`m/${shard}`] = { body: WEIGHTS, pause: 0 };
+      host.log.length = 0;
+      await load(page, address('m/model.safetensors.index.json'));
+      await loaded(page, 'm');
+      assert.deepEqual(host.log.filter((entry) => /-of-/.test(entry)), shards.flatMap((shard) => [`begin m/${shard}`, `end m/${shard}`]));
+      await page.close();
+    });
+
     test('files dropped anywhere on the page are opened; a notice of the worker is shown', async () => {
       const { page } = await ready();
       /** @param {string} type @param {string[]} names */

@@ -42,7 +42,7 @@ export class Arrival {
 
   /** Asks the server, unless every byte is here. @returns {Promise<boolean>} false where there is no such file */
   async open() {
-    const found = this.#whole || (await this.#download.open());
+    const found = this.whole || (await this.#download.open());
     if (found) this.#progress();
     return found;
   }
@@ -53,10 +53,11 @@ export class Arrival {
 
   /** Of the file, where it is known. @returns {number | null} */
   get size() {
-    return this.#whole ? this.kept : this.#download.version.size;
+    return this.whole ? this.kept : this.#download.version.size;
   }
 
-  get #whole() {
+  /** Whether every byte is in the store. */
+  get whole() {
     return this.#stored?.info?.complete === true && this.#stored.info.url === this.#url.href;
   }
 
@@ -69,7 +70,7 @@ export class Arrival {
   async store() {
     const stored = this.#stored;
     if (!stored) throw new StorageError('there is no storage');
-    if (this.#whole) return stored.blob();
+    if (this.whole) return stored.blob();
     try {
       for (let part; !(part = await this.#rest.next()).done; ) {
         this.#loose.push(/** @type {Uint8Array<ArrayBuffer>} */ (part.value));
@@ -123,6 +124,6 @@ export class Arrival {
   }
 
   #progress() {
-    this.onProgress(this.#whole ? this.kept : this.#download.received, this.size);
+    this.onProgress(this.whole ? this.kept : this.#download.received, this.size);
   }
 }

@@ -153,8 +153,8 @@ export class ModelFetch {
     const total = Number(index.metadata?.total_size);
     const each = total > 0 ? total / plain.length : null;
     for (const shard of plain) this.#amounts.set(String(shard), { done: 0, size: each });
-    for (const shard of plain.map(String).sort()) {
-      const found = await this.#file(shard);
+    for (const [at, shard] of plain.map(String).sort().entries()) {
+      const found = await this.#file(shard, { later: at > 0 });
       if (!found) throw new Gpt2Error('download_failed', `${this.#source.label} has no ${shard}, which ${name} names; the model there is not complete`);
       this.files.push(found);
     }
@@ -174,19 +174,22 @@ export class ModelFetch {
 
   /**
    * @param {string} name
-   * @param {{ small?: boolean, required?: boolean }} [options]
+   * @param {{ small?: boolean, required?: boolean, later?: boolean }} [options] `later`: where it is streamed, it is not
+   *   asked for until its turn
    * @returns {Promise<ModelFile | null>} null where there is no such file
    */
-  async #file(name, { small = false, required = false } = {}) {
+  async #file(name, { small = false, required = false, later = false } = {}) {
     const url = this.#source.url(name);
     const kept = (await this.#place?.file(name)) ?? null;
     const arrival = await Arrival.begin(url, kept, { label: `${name} from ${this.#source.label}`, signal: this.#signal, pauses: this.#pauses });
     arrival.onProgress = (done, total) => this.#count(name, done, total);
+    const storing = this.#place && !this.#temporary;
+    if (later && !storing && !arrival.whole) return this.#stream(name, arrival);
     if (!(await arrival.open())) {
       if (required) throw arrival.missing();
       return null;
     }
-    if (this.#place && !this.#temporary && (await this.#hasRoom(arrival))) {
+    if (arrival.whole || (storing && (await this.#hasRoom(arrival)))) {
       try {
         return { name, blob: await arrival.store() };
       } catch (cause) {
