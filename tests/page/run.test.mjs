@@ -47,5 +47,29 @@ for (const name of BROWSERS) {
       assert.equal(await page.$$eval('#output [data-step]', (tokens) => tokens.length), 33);
       await page.close();
     });
+
+    test('a token selected during the run is one of all at its end', async () => {
+      const page = await ready();
+      await click(page, '#generate');
+      await page.waitForSelector('#output [data-step="3"]');
+      await click(page, '#output [data-step="3"]');
+      assert.doesNotMatch(await text(page, '#inspector'), /of 128/);
+      await reach(page, 'done');
+      assert.match(await text(page, '#inspector'), /Token 4 of 128/);
+      assert.match(await text(page, '#inspector'), /Struck out: removed by top-k, top-p or min-p/);
+      await page.close();
+    });
+
+    test('at temperature 0 no filter is blamed', async () => {
+      const page = await ready();
+      await fill(page, '#temperature', '0');
+      await fill(page, '#max-tokens', '5');
+      await click(page, '#generate');
+      await reach(page, 'done');
+      await click(page, '#output [data-step="3"]');
+      assert.match(await text(page, '#inspector'), /Temperature 0 always takes the best\./);
+      assert.doesNotMatch(await text(page, '#inspector'), /removed by/);
+      await page.close();
+    });
   });
 }

@@ -50,6 +50,8 @@ const dialog = new ModelsDialog(gpt2, openChoice);
 /** @type {AbortController | null} What Stop ends: the run, or the load. */ let work = null;
 /** @type {Loaded | null} */ let loaded = null;
 /** @type {StepRecord[]} */ let steps = [];
+/** @type {number | null} The step in the inspector. */ let selected = null;
+let greedy = false;
 /** @type {{ record: RunRecord, hop: Hop } | null} The last run that came to its end. */ let last = null;
 
 /** @param {'loading' | 'ready' | 'running' | 'done' | 'error'} state */
@@ -62,10 +64,11 @@ function setState(state) {
 
 /** @param {number | null} step */
 function select(step) {
+  selected = step;
   output.select(step);
   timeline.select(step);
   if (step === null) inspector.invite();
-  else inspector.show(steps, step);
+  else inspector.show(steps, step, greedy);
 }
 
 /**
@@ -226,6 +229,7 @@ async function run() {
           runProgress.max = Math.min(event.settings.max_tokens, loaded.model.context_length - event.prompt_ids.length + 1);
           sofar.prompt = event.prompt_ids.length;
           sofar.seed = event.settings.seed;
+          greedy = event.settings.temperature === 0;
           break;
         case 'prefill':
           showPrefill(event);
@@ -260,6 +264,7 @@ async function run() {
   timeline.update();
   byId('prefill').hidden = true;
   runProgress.hidden = true;
+  if (selected !== null) inspector.show(steps, selected, greedy); // of so many tokens, and there may be a next one now
   work = null;
   setState(state);
 }
@@ -279,6 +284,7 @@ async function recover(cause) {
 /** @param {string} text the prompt */
 function begin(text) {
   steps = [];
+  selected = null;
   last = null;
   output.begin(text);
   timeline.begin(steps);

@@ -28,8 +28,8 @@ export class Inspector {
     );
   }
 
-  /** @param {readonly StepRecord[]} steps @param {number} step */
-  show(steps, step) {
+  /** @param {readonly StepRecord[]} steps @param {number} step @param {boolean} greedy whether the likeliest was taken without a draw */
+  show(steps, step, greedy) {
     const record = steps[step];
     if (!record) return;
     this.#card.hidden = false;
@@ -43,7 +43,7 @@ export class Inspector {
         this.#button('token-next', 'Next token', '›', step + 1 < steps.length ? step + 1 : null),
         this.#button('token-close', 'Close', '×', null, true)),
       make('p', { class: 'visually-hidden', role: 'status' }, `“${text}”, probability ${percent(record.logprob)}`),
-      ...(record.alternatives.length ? [bars(record)] : [make('p', { class: 'muted' }, 'No alternatives were recorded.')]),
+      ...(record.alternatives.length ? [bars(record, greedy)] : [make('p', { class: 'muted' }, 'No alternatives were recorded.')]),
       make('dl', { class: 'facts' }, ...terms(facts(record))),
     );
     if (focused) document.getElementById(focused)?.focus();
@@ -60,12 +60,13 @@ export class Inspector {
   }
 }
 
-/** The table of alternatives, the chosen one marked. @param {StepRecord} record */
-function bars(record) {
+/** The table of alternatives, the chosen one marked. @param {StepRecord} record @param {boolean} greedy */
+function bars(record, greedy) {
   const rows = [...record.alternatives];
   const ranked = rows.some(({ id }) => id === record.token_id);
   if (!ranked) rows.push({ id: record.token_id, text: textOf(record), logprob: record.logprob, filtered_logprob: record.filtered_logprob });
   const widest = Math.max(...rows.map(({ logprob }) => logprob));
+  const why = greedy ? 'Temperature 0 always takes the best.' : 'Struck out: removed by top-k, top-p or min-p.';
   const dropped = rows.some(({ filtered_logprob }) => filtered_logprob === null);
   return make('table', { class: 'alternatives' },
     make('caption', { class: 'visually-hidden' }, 'The likeliest tokens at this place'),
@@ -75,7 +76,7 @@ function bars(record) {
       make('th', { scope: 'col' }, 'model'),
       make('th', { scope: 'col' }, 'drawn from'))),
     make('tbody', {}, ...rows.map((row) => bar(row, row.id === record.token_id, !ranked && row.id === record.token_id, widest))),
-    ...(dropped ? [make('tfoot', {}, make('tr', {}, make('td', { colspan: 4 }, 'Struck out: removed by top-k, top-p or min-p.')))] : []));
+    ...(dropped ? [make('tfoot', {}, make('tr', {}, make('td', { colspan: 4 }, why)))] : []));
 }
 
 /** @param {Alternative} row @param {boolean} chosen @param {boolean} apart @param {number} widest */
