@@ -24,7 +24,7 @@ for (const name of BROWSERS) {
     test('text streams under a strict policy, with no request after the load and no complaint', async () => {
       const { page, server, complaints } = await open();
       await page.waitForFunction(() => /** @type {HTMLProgressElement} */ (document.querySelector('#load-progress')).value > 0);
-      assert.equal(await page.$eval('#generate', (button) => /** @type {HTMLButtonElement} */ (button).disabled), true);
+      assert.equal(await page.$eval('#generate', (button) => button.getAttribute('aria-disabled')), 'true');
       await reach(page, 'ready');
       await axe(page);
       const before = server.requests.length;
@@ -183,7 +183,7 @@ for (const name of BROWSERS) {
         files: { '/': '<!doctype html><iframe sandbox="allow-scripts" src="index.html" width="1000" height="800"></iframe>' },
       });
       const frame = await page.waitForFrame((frame) => frame.url().endsWith('index.html'));
-      await frame.waitForSelector('[data-state="ready"] #generate:enabled');
+      await frame.waitForSelector('[data-state="ready"] #generate[aria-disabled="false"]');
       await frame.$eval('#generate', (button) => /** @type {HTMLElement} */ (button).click());
       await frame.waitForSelector('[data-state="done"]');
       assert.equal(await frame.$eval('#stop-reason', (badge) => badge.textContent), 'max_tokens');

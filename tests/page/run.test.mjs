@@ -60,6 +60,40 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
+    test('the focus stays where a button was pressed by keyboard, through the run and after it', async () => {
+      const page = await ready();
+      const focus = () => page.evaluate(() => document.activeElement?.id);
+      await page.focus('#examples button');
+      await page.keyboard.press('Enter');
+      await page.waitForSelector('#output [data-step="3"]');
+      assert.equal(await focus(), 'generate');
+      await page.focus('#stop');
+      await page.keyboard.press('Enter');
+      await reach(page, 'done');
+      assert.equal(await focus(), 'stop');
+      assert.equal(await text(page, '#stop-reason'), 'cancelled');
+      await fill(page, '#max-tokens', '20');
+      await page.focus('#generate');
+      await page.keyboard.press('Enter');
+      await page.waitForSelector('[data-state="running"] #output [data-step="3"]');
+      await page.keyboard.press('Enter');
+      assert.equal(await focus(), 'generate');
+      await reach(page, 'done');
+      assert.equal(await focus(), 'generate');
+      assert.equal(await page.$$eval('#output [data-step]', (tokens) => tokens.length), 20);
+      await page.focus('#open-model');
+      const picker = await page.$('#model-files');
+      await click(page, '#open-model');
+      await /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (picker).uploadFile('tests/fixtures/gguf/f32.gguf');
+      await reach(page, 'loading');
+      assert.equal(await focus(), 'open-model');
+      await page.focus('#cancel-load');
+      await page.keyboard.press('Enter');
+      await page.waitForSelector('#loading', { hidden: true });
+      assert.equal(await focus(), 'open-model');
+      await page.close();
+    });
+
     test('at temperature 0 no filter is blamed', async () => {
       const page = await ready();
       await fill(page, '#temperature', '0');

@@ -2,7 +2,7 @@
 
 import { Gpt2Error, Gpt2Web } from '../gpt2-web.js';
 import { Controls, FieldError } from './controls.js';
-import { byId, make, terms } from './dom.js';
+import { byId, make, switchOff, terms } from './dom.js';
 import { takeDrops } from './drop.js';
 import { integer } from './format.js';
 import { Hop } from './hop.js';
@@ -28,8 +28,8 @@ const gpt2 = new Gpt2Web();
 
 const form = byId('form', HTMLFormElement);
 const prompt = byId('prompt', HTMLTextAreaElement);
-const generate = byId('generate', HTMLButtonElement);
-const stop = byId('stop', HTMLButtonElement);
+const generate = byId('generate');
+const stop = byId('stop');
 const seed = byId('seed', HTMLInputElement);
 const runProgress = byId('run-progress', HTMLProgressElement);
 const prefillProgress = byId('prefill-progress', HTMLProgressElement);
@@ -57,8 +57,8 @@ let greedy = false;
 /** @param {'loading' | 'ready' | 'running' | 'done' | 'error'} state */
 function setState(state) {
   document.documentElement.dataset.state = state;
-  generate.disabled = !loaded || work !== null;
-  stop.disabled = work === null;
+  switchOff(generate, !loaded || work !== null);
+  switchOff(stop, work === null);
   dialog.disabled = work !== null;
 }
 
@@ -289,6 +289,7 @@ function begin(text) {
   output.begin(text);
   timeline.begin(steps);
   inspector.invite();
+  if (byId('empty').contains(document.activeElement)) generate.focus({ preventScroll: true }); // an example was pressed
   byId('empty').hidden = true;
   byId('story').hidden = false;
   byId('ending').hidden = true;

@@ -30,6 +30,13 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 /**
+ * Switches a button off and on. `disabled` would drop the focus of a button that was just pressed; with this it stays,
+ * and whoever listens to the button must look whether there is anything to do.
+ * @param {HTMLElement} button @param {boolean} off
+ */
+export const switchOff = (button, off) => button.setAttribute('aria-disabled', String(off));
+
+/**
  * Terms and descriptions for a `dl`.
  * @param {[term: string, description: Node | string][]} rows
  */

@@ -55,8 +55,10 @@ export class LoadProgress {
   }
 
   end() {
+    const focused = this.#panel.contains(document.activeElement);
     this.#bar.hidden = true;
     this.#panel.hidden = true;
+    if (focused) byId('open-model').focus(); // where the load began
   }
 }
 

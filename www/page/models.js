@@ -1,7 +1,7 @@
 import { Gpt2Error } from '../gpt2-web.js';
 import { verdict } from '../client/memory.js';
 import { room } from '../client/store.js';
-import { byId, make } from './dom.js';
+import { byId, make, switchOff } from './dom.js';
 import { bytes } from './format.js';
 import { parameters } from './loading.js';
 import { fromInput } from './picked.js';
@@ -26,6 +26,7 @@ export class ModelsDialog {
   #precision = byId('precision', HTMLSelectElement);
   #address = byId('model-address', HTMLInputElement);
   /** @type {readonly CatalogEntry[]} */ #catalog = [];
+  #disabled = false;
 
   /**
    * @param {Gpt2Web} gpt2
@@ -65,7 +66,8 @@ export class ModelsDialog {
 
   /** @param {boolean} disabled */
   set disabled(disabled) {
-    byId('open-model', HTMLButtonElement).disabled = disabled;
+    switchOff(byId('open-model'), disabled);
+    this.#disabled = disabled;
     for (const id of ['model-files', 'model-folder']) byId(id, HTMLInputElement).disabled = disabled;
   }
 
@@ -80,6 +82,7 @@ export class ModelsDialog {
   }
 
   #open() {
+    if (this.#disabled) return;
     this.#dialog.showModal();
     this.#showStored();
   }
