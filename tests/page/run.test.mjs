@@ -94,6 +94,31 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
+    test('a link has the seed of the run while the form asks for the same', async () => {
+      const page = await ready();
+      await page.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (/** @type {string} */ text) => { document.body.dataset.copied = text; } } }));
+      const seed = async () => {
+        await click(page, '#copy-link');
+        const copied = await page.evaluate(() => document.body.dataset.copied ?? '');
+        return new URLSearchParams(new URL(copied).hash.slice(1)).get('seed');
+      };
+      assert.equal(await seed(), null);
+      await fill(page, '#max-tokens', '5');
+      await click(page, '#generate');
+      await reach(page, 'done');
+      assert.equal(await seed(), '4127096385');
+      for (const [field, other] of /** @type {const} */ ([['#temperature', '0.3'], ['#timeout-ms', '5000'], ['#stop-at', 'x'], ['#prompt', 'A fox']])) {
+        const before = await page.$eval(field, (field) => /** @type {HTMLInputElement} */ (field).value);
+        await fill(page, field, other);
+        assert.equal(await seed(), null, field);
+        await fill(page, field, before);
+        assert.equal(await seed(), '4127096385', field);
+      }
+      await fill(page, '#seed', '3');
+      assert.equal(await seed(), '3');
+      await page.close();
+    });
+
     test('at temperature 0 no filter is blamed', async () => {
       const page = await ready();
       await fill(page, '#temperature', '0');

@@ -52,7 +52,7 @@ const dialog = new ModelsDialog(gpt2, openChoice);
 /** @type {StepRecord[]} */ let steps = [];
 /** @type {number | null} The step in the inspector. */ let selected = null;
 let greedy = false;
-/** @type {{ record: RunRecord, hop: Hop } | null} The last run that came to its end. */ let last = null;
+/** @type {{ record: RunRecord, hop: Hop, fingerprint: string } | null} The last run that came to its end. */ let last = null;
 
 /** @param {'loading' | 'ready' | 'running' | 'done' | 'error'} state */
 function setState(state) {
@@ -249,7 +249,7 @@ async function run() {
           if (performance.now() - shown > REDRAW_MS) show();
           break;
         case 'done':
-          finish(event.record, hop);
+          finish(event.record, hop, request);
           break;
       }
     }
@@ -308,10 +308,13 @@ function showPrefill({ done, total, chunk_ms }) {
   byId('prefill').hidden = done >= total;
 }
 
-/** @param {RunRecord} record @param {Hop} hop */
-function finish(record, hop) {
+/** What a run is asked for but for its seed, to compare. @param {ReturnType<Controls['read']>} request */
+const fingerprint = ({ prompt, options }) => JSON.stringify([loaded?.model, prompt, { ...options, seed: undefined }]);
+
+/** @param {RunRecord} record @param {Hop} hop @param {ReturnType<Controls['read']>} request */
+function finish(record, hop, request) {
   output.end();
-  last = { record, hop };
+  last = { record, hop, fingerprint: fingerprint(request) };
   const { reason } = record.stop;
   const sentence = explain(record);
   byId('stop-reason').textContent = reason;
@@ -346,12 +349,12 @@ function copyLink() {
   let fields;
   try {
     fields = controls.fields();
+    // While the form asks for what the run on the page was asked for, the link leads to the same text.
+    if (last?.fingerprint === fingerprint(controls.read())) fields.seed ??= String(last.record.settings.seed);
   } catch (cause) {
     showError(describe(cause));
     return;
   }
-  // With the seed of the run on the page, the link leads to this very text.
-  if (last && last.record.prompt === prompt.value) fields.seed ??= String(last.record.settings.seed);
   const address = new URL(location.href);
   address.hash = encodeLink(prompt.value, fields);
   copy(byId('copy-link'), address.href);
