@@ -85,7 +85,7 @@ function byteMap() {
 
 test('stop strings: one a line, with escapes, and back', () => {
   assert.deepEqual(parseStops('\\n\\n\n end\n\nC:\\\\temp\\t'), ['\n\n', ' end', 'C:\\temp\t']);
-  for (const stop of ['\n', '\\n', 'a\\', '\t"']) assert.deepEqual(parseStops(escapeStop(stop)), [stop]);
+  for (const stop of ['\n', '\\n', 'a\\', '\t"', '\r\n', '\ra\r']) assert.deepEqual(parseStops(escapeStop(stop)), [stop]);
   assert.throws(() => parseStops('\\x'), RangeError);
   assert.throws(() => parseStops('end\\'), RangeError);
 });
@@ -93,7 +93,9 @@ test('stop strings: one a line, with escapes, and back', () => {
 test('a link keeps prompt and settings, and tells of what is given twice', () => {
   const fields = { temperature: '0.7', stop: ['\n\n', '&='] };
   const prompt = 'Once,\n "漢" & 50 % + 1#?';
-  assert.deepEqual(decodeLink(encodeLink(prompt, fields)), { prompt, fields, problems: [] });
+  const { fields: decoded, ...rest } = decodeLink(encodeLink(prompt, fields)) ?? assert.fail();
+  assert.deepEqual([{ ...decoded }, rest], [fields, { prompt, problems: [] }]);
+  assert.deepEqual(Object.entries(decodeLink('#__proto__=x&constructor=y')?.fields ?? {}), [['__proto__', 'x'], ['constructor', 'y']]);
   assert.equal(decodeLink(''), null);
   assert.equal(decodeLink('#temperature=1')?.prompt, null);
   assert.match(decodeLink('#seed=1&seed=2')?.problems[0] ?? '', /seed is given 2 times/);

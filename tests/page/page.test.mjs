@@ -132,6 +132,48 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
+    test('a link means the same wherever it is followed, however it spells a number', async () => {
+      const { page } = await open({ hash: '#prompt=A+fox&seed=0x10&max_tokens=%2B5&temperature=5.&min_p=%201&top_k=1e3&stop=%0D%0A%0D&parse_special=true&__proto__=x' });
+      await reach(page, 'ready');
+      const values = () => page.$$eval('#form [name]', (fields) => Object.fromEntries(fields.map((field) => {
+        const { name, type, value, checked } = /** @type {HTMLInputElement} */ (field);
+        return [name, type === 'checkbox' ? checked : value];
+      })));
+      const { seed, max_tokens, temperature, min_p, top_k, stop, parse_special } = await values();
+      assert.deepEqual([seed, max_tokens, temperature, min_p, top_k, stop, parse_special], ['16', '5', '5', '1', '1000', '\\r\\n\\r', true]);
+      assert.match(await text(page, '#notice'), /__proto__=x is not a setting/);
+      assert.equal(await page.$$eval('#notice li', (items) => items.length), 1);
+      await click(page, '#generate');
+      await reach(page, 'done');
+      assert.match(await text(page, '#effective'), /“\\r\\n\\r”/);
+
+      await page.evaluate(() => { location.hash = '#max_tokens=7'; });
+      await page.waitForFunction(() => /** @type {HTMLInputElement} */ (document.querySelector('#max-tokens')).value === '7');
+      const { max_tokens: second, ...others } = await values();
+      const fresh = await open();
+      await reach(fresh.page, 'ready');
+      const { max_tokens: _, ...defaults } = await fresh.page.$$eval('#form [name]', (fields) => Object.fromEntries(fields.map((field) => {
+        const { name, type, value, checked } = /** @type {HTMLInputElement} */ (field);
+        return [name, type === 'checkbox' ? checked : value];
+      })));
+      assert.deepEqual([second, others], ['7', defaults]);
+      assert.equal(await page.$eval('#notice', (box) => /** @type {HTMLElement} */ (box).hidden), true);
+      await fresh.page.close();
+      await page.close();
+    });
+
+    test('a reload forgets what was set by hand, hidden settings too', async () => {
+      const { page } = await open();
+      await reach(page, 'ready');
+      await page.click('#settings summary');
+      await page.focus('#max-tokens');
+      await page.keyboard.type('9');
+      await page.reload();
+      await reach(page, 'ready');
+      assert.equal(await page.$eval('#max-tokens', (field) => /** @type {HTMLInputElement} */ (field).value), '128');
+      await page.close();
+    });
+
     test('a value out of range is refused at its field', async () => {
       const { page } = await open();
       await reach(page, 'ready');

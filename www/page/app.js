@@ -363,6 +363,7 @@ function copyLink() {
 function openLink() {
   const link = decodeLink(location.hash);
   if (!link) return;
+  byId('prompt-count').textContent = '';
   const problems = [...link.problems, ...controls.fill(link.prompt, link.fields)];
   showNotices('This link asks for something the page cannot take:', problems);
 }

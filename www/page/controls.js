@@ -83,11 +83,13 @@ export class Controls {
   }
 
   /**
-   * Fills the form. A value that cannot be taken leaves its field as it is.
+   * Fills the form; what is not given gets its default, so that a link means the same wherever it is followed. So does
+   * a value that cannot be taken.
    * @param {string | null} prompt @param {Fields} fields
    * @returns {string[]} what could not be taken
    */
   fill(prompt, fields) {
+    this.#form.reset();
     if (prompt !== null) this.#prompt.value = prompt;
     const problems = [];
     const controls = this.#controls();
@@ -158,7 +160,7 @@ function put(control, value) {
   }
   const problem = outOfRange(control, text);
   if (problem) return `${problem}; the form keeps ${control.value || control.placeholder}`;
-  control.value = text;
+  control.value = String(Number(text)); // a field takes fewer spellings of a number than Number, and empties for the others
   return null;
 }
 

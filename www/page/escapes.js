@@ -1,7 +1,7 @@
-/** Stop strings in a text field: one a line, with `\n`, `\t` and `\\` for what a line cannot hold. */
+/** Stop strings in a text field: one a line, with `\n`, `\r`, `\t` and `\\` for what a line cannot hold. */
 
 /** @type {{ [letter: string]: string }} */
-const MEANING = { n: '\n', t: '\t', '\\': '\\' };
+const MEANING = { n: '\n', r: '\r', t: '\t', '\\': '\\' };
 
 /**
  * @param {string} field
@@ -12,10 +12,10 @@ export function parseStops(field) {
   return field.split('\n').filter((line) => line !== '').map((line) =>
     line.replace(/\\(.?)/gu, (escape, letter) => {
       const meaning = MEANING[letter];
-      if (meaning === undefined) throw new RangeError(`“${escape}” is none of \\n, \\t and \\\\; write \\\\ for a backslash`);
+      if (meaning === undefined) throw new RangeError(`“${escape}” is none of \\n, \\r, \\t and \\\\; write \\\\ for a backslash`);
       return meaning;
     }));
 }
 
 /** @param {string} text @returns {string} one line that `parseStops` reads back as `text` */
-export const escapeStop = (text) => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('\t', '\\t');
+export const escapeStop = (text) => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('\r', '\\r').replaceAll('\t', '\\t');

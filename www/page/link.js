@@ -16,7 +16,7 @@ export function encodeLink(prompt, fields) {
 export function decodeLink(fragment) {
   const parameters = new URLSearchParams(fragment.replace(/^#/, ''));
   if (parameters.size === 0) return null;
-  /** @type {Fields} */ const fields = {};
+  /** @type {Fields} */ const fields = Object.create(null); // a link may name anything, __proto__ too
   const problems = [];
   for (const name of new Set(parameters.keys())) {
     const values = parameters.getAll(name);
