@@ -9,6 +9,7 @@
     + 'water and threw her golden ball up high, and caught it again.\n\nBut one day the ball rolled straight into the well.';
   const CONTEXT = 512;
   const encoder = new TextEncoder();
+  const DEFAULTS = { max_tokens: '128', temperature: '0.8', top_k: '0', top_p: '0.95', min_p: '0', repetition_penalty: '1', seed: '', stop: '[]', timeout_ms: '', top_logprobs: '6', parse_special: 'false' };
   const options = /** @type {const} */ ([
     ['max_tokens', { type: 'integer', min: 1, max: 4294967295 }, 'The most tokens to generate.'],
     ['temperature', { type: 'number', min: 0, max: null, open: false }, 'Divides the logits: below 1 sharpens, above 1 flattens, 0 always takes the likeliest token.'],
@@ -21,7 +22,7 @@
     ['timeout_ms', { type: 'number', min: 0, max: null, open: true }, 'Ends the run after this many milliseconds by the worker\'s clock.'],
     ['top_logprobs', { type: 'integer', min: 0, max: 20 }, 'How many of the likeliest tokens each step records.'],
     ['parse_special', { type: 'flag' }, 'Reads <|endoftext|> in the prompt as the one special token instead of as seven ordinary ones.'],
-  ]).map(([name, range, help]) => ({ name, range, help, default: '' }));
+  ]).map(([name, range, help]) => ({ name, range, help, default: DEFAULTS[name] }));
 
   let cancelled = -1;
   let running = false;

@@ -119,6 +119,29 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
+    test('settings nobody touched suit the model: the page\'s for the embedded one, the worker\'s for another', async () => {
+      const page = await ready();
+      const settings = async () => [
+        ...await page.$$eval('#temperature, #top-p, #repetition-penalty, #seed', (fields) => fields.map((field) => /** @type {HTMLInputElement} */ (field).value)),
+        await page.$eval('#settings-note', (note) => /** @type {HTMLElement} */ (note).hidden),
+      ];
+      const load = async (/** @type {() => Promise<unknown>} */ begin) => {
+        await begin();
+        await reach(page, 'loading');
+        await reach(page, 'ready');
+      };
+      const picker = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$('#model-files'));
+      assert.deepEqual(await settings(), ['0.7', '0.9', '1.1', '', false]);
+      await load(() => picker.uploadFile('tests/fixtures/gguf/f32.gguf'));
+      assert.deepEqual(await settings(), ['0.8', '0.95', '1', '', true]);
+      assert.match(await text(page, '#settings-summary'), /temperature 0\.8/);
+      await fill(page, '#temperature', '1.5');
+      await click(page, '#open-model');
+      await load(() => click(page, '[aria-label="Load fairy-12m"]'));
+      assert.deepEqual(await settings(), ['1.5', '0.9', '1.1', '', false]);
+      await page.close();
+    });
+
     test('at temperature 0 no filter is blamed', async () => {
       const page = await ready();
       await fill(page, '#temperature', '0');

@@ -114,8 +114,9 @@ async function open(load, failed, title = null) {
   /** @type {'ready' | 'error'} */ let state = 'ready';
   try {
     loaded = await load({ onProgress: (progress) => loadProgress.report(progress), signal: work.signal });
-    controls.apply(loaded.options);
-    byId('about').hidden = title !== null;
+    const embedded = title === null;
+    controls.apply(loaded.options, { embedded });
+    byId('about').hidden = byId('settings-note').hidden = !embedded;
     if (loaded.notices.length > 0) showNotices('', loaded.notices);
   } catch (cause) {
     // A load that was stopped on purpose is no error while there is another model.

@@ -20,22 +20,25 @@ export class Controls {
   #form;
   #prompt;
   #summary;
+  /** @type {ReadonlyMap<string, string>} The page's defaults, which suit the embedded model. */ #own;
 
   /** @param {HTMLFormElement} form @param {HTMLTextAreaElement} prompt @param {HTMLElement} summary */
   constructor(form, prompt, summary) {
     this.#form = form;
     this.#prompt = prompt;
     this.#summary = summary;
+    this.#own = new Map(this.#controls().map(({ name, defaultValue }) => [name, defaultValue]));
     form.addEventListener('input', () => this.#summarise());
     this.#summarise();
   }
 
   /**
    * The worker knows the options best: its ranges and explanations replace those in the page. A control for an option
-   * it does not have is switched off.
-   * @param {readonly OptionSpec[]} specs
+   * it does not have is switched off. Of a model that is not the embedded one, numbers nobody touched get the worker's
+   * default.
+   * @param {readonly OptionSpec[]} specs @param {{ embedded: boolean }} model
    */
-  apply(specs) {
+  apply(specs, { embedded }) {
     for (const control of this.#controls()) {
       const spec = specs.find(({ name }) => name === control.name);
       control.disabled = !spec;
@@ -47,7 +50,10 @@ export class Controls {
       control.setAttribute('min', String(range.min));
       if (range.max !== null) control.setAttribute('max', String(range.max));
       control.toggleAttribute('data-open', range.type === 'number' && range.open);
+      // A field follows its default until it is touched.
+      control.defaultValue = embedded ? this.#own.get(spec.name) ?? '' : spec.default;
     }
+    this.#summarise();
   }
 
   /**
