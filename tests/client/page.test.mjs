@@ -124,6 +124,15 @@ test('a percentile is told only where the times do not drift', () => {
   assert.equal(summarise(prefill, steps(() => 5).slice(0, 1)), 'Prefill: 9 positions in 18 ms.');
 });
 
+test('no trend is told of steps that are shorter than a tick of the clock', () => {
+  const prefill = [{ from: 0, to: 1, ms: 1 }];
+  const steps = (/** @type {number[]} */ ...times) => [0, ...times].map((forward_ms, step) => /** @type {any} */ ({ step, forward_ms, sample_ms: 0 }));
+  assert.match(summarise(prefill, steps(...Array(40).fill(0))), /\. Then 40 steps\.$/);
+  assert.match(summarise(prefill, steps(0, 0, 1, 0)), /\. Then 4 steps\.$/);
+  assert.match(summarise(prefill, steps(0, 0, 0, 0, 0, 1, 1, 1, 1, 1)), /\. Then 10 steps, median 0\.5 ms\.$/);
+  assert.match(summarise(prefill, steps(1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0)), /\. Then 11 steps, median 1 ms\.$/);
+});
+
 test('small formats', () => {
   assert.deepEqual([0, Math.log(0.415), Math.log(0.08), Math.log(1e-5)].map(percent), ['100 %', '42 %', '8.0 %', '< 0.1 %']);
   assert.equal(label(' a\n\t'), '␣a⏎⇥');

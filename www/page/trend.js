@@ -19,10 +19,14 @@ export function summarise(prefill, steps) {
   // The first token costs no pass of its own: its logits come from the prefill.
   const times = steps.slice(1).map(cost);
   if (times.length === 0) return read;
-  const count = `Then ${integer(times.length)} step${times.length === 1 ? '' : 's'}, median ${milliseconds(median(times))}`;
-  if (times.length < 8) return `${read} ${count}.`;
   const half = times.length >> 1;
-  const ratio = median(times.slice(-half)) / median(times.slice(0, half));
+  const [first, last] = [median(times.slice(0, half)), median(times.slice(-half))];
+  const many = `Then ${integer(times.length)} step${times.length === 1 ? '' : 's'}`;
+  // A browser's clock may tick once a millisecond, and a step of a tiny model be over before it does.
+  if (median(times) === 0) return `${read} ${many}.`;
+  const count = `${many}, median ${milliseconds(median(times))}`;
+  if (times.length < 8 || first === 0 || last === 0) return `${read} ${count}.`;
+  const ratio = last / first;
   const trend = `the last half took ${ratio.toFixed(2)} × the first`;
   if (Math.abs(ratio - 1) > FLAT) return `${read} ${count}; ${trend}: they drift, with the position or with what else this machine does.`;
   return `${read} ${count}; ${trend}: the cache keeps it flat. 95 in 100 took at most ${milliseconds(quantile(times, 0.95))}.`;
