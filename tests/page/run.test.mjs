@@ -142,6 +142,38 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
+    test('a hidden tab has no frames to measure', async () => {
+      const page = await ready();
+      const measured = await page.evaluate(async () => {
+        // @ts-ignore: a path of the served page
+        const { Hop } = await import('/page/hop.js');
+        const hop = new Hop();
+        /** @type {(() => void)[]} */ const frames = [];
+        globalThis.requestAnimationFrame = (callback) => frames.push(() => callback(0));
+        const frame = () => new Promise((resolve) => { frames.splice(0).forEach((paint) => paint()); setTimeout(resolve, 50); });
+        const hide = (/** @type {boolean} */ hidden) => {
+          Object.defineProperty(document, 'hidden', { configurable: true, value: hidden });
+          document.dispatchEvent(new Event('visibilitychange'));
+        };
+        const arrive = () => hop.arrived(performance.timeOrigin + performance.now());
+        const counts = [];
+        arrive();
+        await frame();
+        counts.push(hop.frame.length);
+        arrive(); // its frame does not come before the tab is hidden
+        hide(true);
+        arrive();
+        hide(false);
+        await frame();
+        counts.push(hop.frame.length);
+        arrive();
+        await frame();
+        return [...counts, hop.frame.length, hop.handler.length];
+      });
+      assert.deepEqual(measured, [1, 1, 2, 4]);
+      await page.close();
+    });
+
     test('at temperature 0 no filter is blamed', async () => {
       const page = await ready();
       await fill(page, '#temperature', '0');
