@@ -1,11 +1,29 @@
-//! Replays the inputs of the fuzzers: the seeds they start from, cut at many places, and everything that ever broke
-//! something. How to run the fuzzers themselves: docs/fuzzing.md.
+//! Replays the inputs of the fuzzers: the seeds they start from, cut at many places and with bytes changed, and
+//! everything that ever broke something. How to run the fuzzers themselves: docs/fuzzing.md.
 #![cfg(not(target_arch = "wasm32"))]
 
 use std::path::Path;
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
 #[path = "../fuzz/targets.rs"]
 mod targets;
+
+/// Copies of `data` in which a few bytes are others of its own: most remain JSON, or a header that can be read. The
+/// same ones in every run.
+fn changed(data: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let mut random = ChaCha8Rng::seed_from_u64(data.len() as u64);
+    let mut place = move |below: usize| random.next_u32() as usize % below;
+    (0..150).map(move |_| {
+        let mut copy = data.to_vec();
+        for _ in 0..=place(3) {
+            let (from, to) = (place(data.len()), place(data.len()));
+            copy[to] = data[from];
+        }
+        copy
+    })
+}
 
 /// Calls `target` with every file of its folder in fuzz/seeds and fuzz/regressions.
 #[track_caller]
@@ -24,6 +42,9 @@ fn replay(name: &str, target: fn(&[u8])) {
                 seeds += 1;
                 for cut in 0..40 {
                     target(&data[..data.len() * cut / 40]);
+                }
+                for changed in changed(&data) {
+                    target(&changed);
                 }
             }
         }
