@@ -36,9 +36,10 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
       Makes dist/: the page for any static host, and dist/gpt2-web.html, the whole of it in one file that also runs
       when it is opened from disk. Takes minutes: link-time optimisation over all crates, then wasm-opt.
 
-  ./build.sh test [--dist]
+  ./build.sh test [--dist | --large]
       Every check: format, lints, native tests, types, and the tests in headless Chromium and Firefox. With
-      --dist also the tests of what `build` makes.
+      --dist also the tests of what `build` makes; with --large only those with models of full size, which take
+      minutes and gigabytes of disk.
 
   ./build.sh bench [--json FILE]
       Measures the embedded model in a headless Chromium: a step by its position, a long prompt, the page's start.

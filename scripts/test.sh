@@ -119,8 +119,22 @@ test_dist() {
   GPT2_WEB_SITE=$PWD/dist GPT2_WEB_ONE_FILE=$PWD/dist/gpt2-web.html node --test --test-reporter=spec tests/e2e/one-file.test.mjs
 }
 
+# Models of full size, which take minutes and gigabytes of disk.
+test_large() {
+  linked_site quick
+  GPT2_WEB_SITE=$PWD/$SITE node --test --test-reporter=spec tests/large/*.test.mjs
+}
+
 cmd_test() {
   local began=$SECONDS dist=0
+  if [[ ${1:-} == --large ]]; then
+    shift
+    (($# == 0)) || usage_error "test --large: unknown argument $1"
+    need_chromium
+    stage "models of full size, in Chromium" test_large
+    printf '\n%d passed, %d failed\n' "$PASSED" "$FAILED"
+    return
+  fi
   if [[ ${1:-} == --dist ]]; then dist=1; shift; fi
   (($# == 0)) || usage_error "test: unknown argument $1"
   SIMD=1

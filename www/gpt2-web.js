@@ -42,7 +42,7 @@ export { memoryNeeded } from './client/memory.js';
 /** @typedef {Extract<Event, { type: 'ready' }>} ReadyEvent */
 /**
  * What a load resolves to; `notices` are sentences for people: what was guessed, what could not be kept.
- * @typedef {Pick<ReadyEvent, 'model' | 'options' | 'load_ms' | 'notices'>} Loaded
+ * @typedef {Pick<ReadyEvent, 'model' | 'options' | 'load_ms' | 'memory_bytes' | 'notices'>} Loaded
  */
 /** @typedef {Extract<Event, { type: 'start' | 'prefill' | 'delta' | 'step' | 'done' }>} RunEvent What a run yields. */
 
@@ -327,8 +327,8 @@ export class Gpt2Web {
         receive: (event) => {
           if (event.type === 'progress') report({ stage: event.stage, done: event.done, total: event.total });
           else if (event.type === 'ready') {
-            const { model, options, load_ms, notices } = event;
-            resolve({ model, options, load_ms, notices });
+            const { model, options, load_ms, memory_bytes, notices } = event;
+            resolve({ model, options, load_ms, memory_bytes, notices });
           }
         },
         fail: (error) => {

@@ -139,6 +139,9 @@ pub enum Event {
         notices: Vec<String>,
         /// How long it took, by the worker's clock.
         load_ms: f64,
+        /// Bytes of memory the worker has taken since it began. It never gives any back, so after the first load this
+        /// is the most that was needed at once.
+        memory_bytes: f64,
     },
     /// The model is gone.
     Unloaded {

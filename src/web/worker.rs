@@ -174,7 +174,8 @@ impl Worker {
         let said = notices.clone();
         self.engine.replace(Some(Engine { model, tokenizer, identity, parameters, notices }));
         let load_ms = self.clock.now() - started;
-        Ok(Event::Ready { id, model: info, options: OPTIONS.to_vec(), notices: said, load_ms })
+        let memory_bytes = core::arch::wasm32::memory_size::<0>() as f64 * 65536.0;
+        Ok(Event::Ready { id, model: info, options: OPTIONS.to_vec(), notices: said, load_ms, memory_bytes })
     }
 
     async fn generate(&self, id: u32, prompt: &str, options: &RawOptions, cancel: CancelToken) -> Result<Event> {

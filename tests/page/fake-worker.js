@@ -57,7 +57,7 @@
       return post({ type: 'error', id, kind: 'not_a_model', message: 'broken.gguf is an HTML page, not a model; download the file itself' });
     }
     post({
-      type: 'ready', id, options, load_ms: 312.4, notices: files.some((file) => file.name === 'guess.gguf') ? ['The number of heads is a guess: 12.'] : [],
+      type: 'ready', id, options, load_ms: 312.4, memory_bytes: 40e6, notices: files.some((file) => file.name === 'guess.gguf') ? ['The number of heads is a guess: 12.'] : [],
       model: { name, sha256: sum.toString(16).padStart(64, '0'), precision, parameters: 12411072, n_layer: 6, n_head: 3, n_embd: 192, context_length: CONTEXT, vocab_size: 50257 },
     });
   }

@@ -135,9 +135,9 @@ async function open(load, failed, title = null) {
 function showModel() {
   byId('model-status').textContent = loaded ? loaded.model.precision : 'not loaded';
   if (!loaded) return;
-  const { model, load_ms } = loaded;
+  const { model, load_ms, memory_bytes } = loaded;
   byId('model-name').textContent = model.name;
-  byId('model-facts').replaceChildren(...terms(modelFacts(model, load_ms)));
+  byId('model-facts').replaceChildren(...terms(modelFacts(model, load_ms, memory_bytes)));
 }
 
 function openEmbedded() {

@@ -82,14 +82,15 @@ export function parameters(count) {
   return count >= 1e6 ? `${(count / 1e6).toFixed(count < 1e8 ? 1 : 0)} M` : integer(count);
 }
 
-/** @param {ModelInfo} model @param {number} loadMs @returns {[string, string][]} */
-export function modelFacts(model, loadMs) {
+/** @param {ModelInfo} model @param {number} loadMs @param {number} memoryBytes @returns {[string, string][]} */
+export function modelFacts(model, loadMs, memoryBytes) {
   return [
     ['parameters', parameters(model.parameters)],
     ['precision', model.precision],
     ['layers × width', `${model.n_layer} × ${model.n_embd}, ${model.n_head} heads`],
     ['context', `${integer(model.context_length)} positions`],
     ['loaded in', `${(loadMs / 1000).toFixed(2)} s`],
+    ['memory of the worker', bytes(memoryBytes)],
     ['SHA-256', `${model.sha256.slice(0, 12)}…`],
   ];
 }
