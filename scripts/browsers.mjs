@@ -10,8 +10,13 @@ import puppeteer from 'puppeteer-core';
  */
 export function launch(name, options = {}) {
   const executablePath = name === 'chrome' ? process.env.CHROME ?? '/usr/bin/chromium' : process.env.FIREFOX ?? '/usr/bin/firefox-esr';
-  return puppeteer.launch({ browser: name, executablePath, headless: true, ...(name === 'chrome' && CHROME()), ...options });
+  return puppeteer.launch({ browser: name, executablePath, headless: true, ...(name === 'chrome' ? CHROME() : FIREFOX), ...options });
 }
+
+const FIREFOX = {
+  // Puppeteer lets a page from disk read its folder; what users have does not.
+  extraPrefsFirefox: { 'security.fileuri.strict_origin_policy': true },
+};
 
 const CHROME = () => ({
   // The browser ends when the pipe does, even if this process is killed.

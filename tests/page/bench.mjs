@@ -3,23 +3,15 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after } from 'node:test';
-import puppeteer from 'puppeteer-core';
 
+import { launch } from '../../scripts/browsers.mjs';
 import { serve } from './fake-server.mjs';
 
 /** @typedef {import('puppeteer-core').Page} Page */
+/** @typedef {import('../../scripts/browsers.mjs').BrowserName} BrowserName */
 
-export const BROWSERS = (process.env['BROWSERS'] ?? 'chrome firefox').split(' ');
+export const BROWSERS = /** @type {BrowserName[]} */ ((process.env['BROWSERS'] ?? 'chrome firefox').split(' '));
 const AXE = await readFile(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
-const CHROMIUM = [
-  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync',
-];
-
-/** @param {string} name */
-const launch = (name) => name === 'firefox'
-  ? puppeteer.launch({ browser: 'firefox', executablePath: process.env['FIREFOX'] ?? '/usr/bin/firefox-esr', headless: true })
-  : puppeteer.launch({ executablePath: process.env['CHROME'] ?? '/usr/bin/chromium', args: CHROMIUM });
 
 /** @param {Page} page @param {string} state */
 export const reach = (page, state) => page.waitForFunction((state) => document.documentElement.dataset['state'] === state, {}, state);
@@ -42,7 +34,7 @@ export async function axe(page) {
 
 /**
  * A browser for the tests of a block; closed with everything that was opened after them.
- * @param {string} name
+ * @param {BrowserName} name
  */
 export async function start(name) {
   const browser = await launch(name);
