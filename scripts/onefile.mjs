@@ -51,6 +51,7 @@ function take(element, what) {
 }
 
 const sheets = take(/<link rel="stylesheet" href="([^"]+)">\n?/g, 'stylesheet');
+take(/<script src="([^"]+)"><\/script>\n?/g, 'guard'); // in one file there is nothing that could not be loaded
 const modules = take(/<script type="module" src="([^"]+)"><\/script>\n?/g, 'module script');
 
 const style = await script({

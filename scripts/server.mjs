@@ -30,6 +30,8 @@ export function serve(folder, { port = 0, pages = {}, onRequest } = {}) {
     onRequest?.(request.url ?? '');
     response.setHeader('Content-Security-Policy', POLICY);
     response.setHeader('X-Content-Type-Options', 'nosniff');
+    // A sandboxed frame has no origin, so to it the page's own scripts come from another one.
+    response.setHeader('Access-Control-Allow-Origin', '*');
     const page = pages[request.url ?? ''];
     if (page !== undefined) {
       response.setHeader('Content-Type', 'text/html; charset=utf-8');

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import axe from 'axe-core';
 import { BROWSERS, Bench } from './harness.mjs';
 
@@ -172,6 +173,25 @@ for (const browser of BROWSERS) {
       await visit.reaches('done', 'error');
       assert.deepEqual(await visit.result(), once);
       await visit.leave();
+    });
+
+    test('it writes in a sandboxed frame, which has no origin', async () => {
+      const page = await bench.browser.newPage();
+      await page.setContent(`<iframe sandbox="allow-scripts" src="${bench.server.url}/#max_tokens=5" width="1000" height="800"></iframe>`);
+      const frame = await page.waitForFrame((frame) => frame.url().startsWith(bench.server.url));
+      await frame.waitForSelector('[data-state="ready"]', { timeout: 60_000 });
+      await frame.$eval('#generate', (button) => /** @type {HTMLElement} */ (button).click());
+      await frame.waitForSelector('[data-state="done"]', { timeout: 60_000 });
+      assert.equal(await frame.$eval('#stop-reason', (badge) => badge.textContent), 'max_tokens');
+      await page.close();
+    });
+
+    test('opened from disk in its parts it tells what to open instead', async () => {
+      const page = await bench.browser.newPage();
+      await page.goto(pathToFileURL(join(/** @type {string} */ (process.env.GPT2_WEB_SITE), 'index.html')).href);
+      await page.waitForSelector('[data-state="error"]');
+      assert.match(await page.$eval('#error', (box) => box.textContent ?? ''), /Open gpt2-web\.html instead/);
+      await page.close();
     });
 
     test('nothing is requested once the model is loaded', async () => {

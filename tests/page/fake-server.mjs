@@ -20,11 +20,11 @@ function source(path) {
 }
 
 /**
- * @param {{ policy?: string, files?: { [path: string]: string | Uint8Array | URL } }} [options] `files` are served in
- *   the place of what lies at their paths
+ * @param {{ policy?: string, files?: { [path: string]: string | Uint8Array | URL }, cors?: boolean }} [options] `files` are
+ *   served in the place of what lies at their paths
  * @returns {Promise<{ url: string, requests: string[], close: () => void }>}
  */
-export async function serve({ policy = POLICY, files = {} } = {}) {
+export async function serve({ policy = POLICY, files = {}, cors = true } = {}) {
   /** @type {string[]} */ const requests = [];
   const server = createServer(async ({ url = '/' }, response) => {
     const { pathname } = new URL(url, 'http://localhost');
@@ -36,7 +36,7 @@ export async function serve({ policy = POLICY, files = {} } = {}) {
         'content-type': TYPES[extname(pathname) || '.html'] ?? 'application/octet-stream',
         'content-length': body.length,
         'content-security-policy': policy,
-        'access-control-allow-origin': '*', // for a sandboxed frame, whose origin is no one's
+        ...(cors && { 'access-control-allow-origin': '*' }), // for a sandboxed frame, whose origin is no one's
       });
       response.end(body);
     } catch {

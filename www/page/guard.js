@@ -1,0 +1,27 @@
+// Says why the page does not start, where its modules cannot: without this it would seem to load for ever. A classic
+// script, because those still run where modules are refused, and in words that old browsers know.
+{
+  const guard = (/** @type {Event} */ event) => {
+    const missing = event.target instanceof HTMLScriptElement && event.target.type === 'module' ? event.target.src : null;
+    const thrown = event instanceof ErrorEvent && event.filename.startsWith(new URL('.', document.baseURI).href) ? event.message : null;
+    if (missing === null && thrown === null) return;
+    removeEventListener('error', guard, true);
+    const sentence = document.createElement('p');
+    sentence.textContent = missing === null
+      ? `This page did not start: ${thrown}. It needs a current browser.`
+      : location.protocol === 'file:'
+        ? 'A browser does not let this page load its scripts from disk. Open gpt2-web.html instead, which is all of it in one file, or serve this folder with a web server.'
+        : self.origin === 'null'
+          ? 'This frame is sandboxed, so it has no origin and its scripts come from another one: their host must send the header Access-Control-Allow-Origin.'
+          : `${missing} could not be loaded, so this page cannot start. Check the connection and reload the page.`;
+    const box = /** @type {HTMLElement} */ (document.getElementById('error'));
+    box.hidden = false; // before the text: an alert that appears with its text may go unheard
+    box.replaceChildren(sentence);
+    document.documentElement.dataset.state = 'error';
+    /** @type {HTMLElement} */ (document.getElementById('load-progress')).hidden = true;
+    /** @type {HTMLElement} */ (document.getElementById('model-status')).textContent = 'not loaded';
+  };
+  addEventListener('error', guard, true);
+  // By then the page's modules have run, and what fails later says so itself.
+  addEventListener('DOMContentLoaded', () => removeEventListener('error', guard, true));
+}
