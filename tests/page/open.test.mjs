@@ -23,6 +23,13 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
+    test('the browser under test is as strict on files from disk as users have it', async () => {
+      const page = await browser.newPage();
+      await page.goto(PAGE.href);
+      assert.equal(await page.evaluate(() => fetch('style.css').then(() => 'read', () => 'refused')), 'refused');
+      await page.close();
+    });
+
     test('a sandboxed frame whose host sends no CORS header names the header', async () => {
       const { page } = await open({
         cors: false,
