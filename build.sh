@@ -133,6 +133,13 @@ cmd_bench() {
 
 command=${1:-help}
 (($#)) && shift
+# Before anything is compiled for it.
+for argument; do
+  case $argument in
+    --help) command=help ;;
+    --) break ;;
+  esac
+done
 case $command in
   setup | build | serve | generate | test | bench) "cmd_$command" "$@" ;;
   help | -h | --help) usage ;;

@@ -1,6 +1,6 @@
 // `./build.sh bench [--json FILE]`: the embedded model in a headless Chromium. How the time of a step depends on its
 // position, how fast a long prompt is processed, and how soon after opening the page the first token stands there.
-import { writeFile } from 'node:fs/promises';
+import { open, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { launch } from './browsers.mjs';
@@ -8,6 +8,7 @@ import { serve } from './server.mjs';
 
 const { values } = parseArgs({ options: { site: { type: 'string' }, json: { type: 'string' } } });
 if (!values.site) throw new Error('bench.mjs needs --site');
+if (values.json) await (await open(values.json, 'a')).close(); // fails now rather than after the measurements
 
 const RUNS = 4;
 /** Steps on each side of a position that count as being at it. */

@@ -1,6 +1,6 @@
 // `./build.sh generate "PROMPT" [--option value]...`: the page's client and worker, in a headless Chromium, with the
 // text on standard output.
-import { writeFile } from 'node:fs/promises';
+import { open, writeFile } from 'node:fs/promises';
 import { launch } from './browsers.mjs';
 import { serve } from './server.mjs';
 
@@ -93,6 +93,10 @@ async function run(prompt, given) {
 }
 
 const { prompt, site, json, given } = parse(process.argv.slice(2));
+/** @param {Error} error @returns {never} */
+const unwritable = (error) => fail(`the record could not be written: ${error.message}`, 2);
+// Whether it can be is better known before the run than after it.
+if (json) await open(json, 'a').then((file) => file.close(), unwritable);
 const server = await serve(site, { pages: { '/generate': '<!doctype html><title>generate</title>' } });
 const browser = await launch('chrome', { handleSIGINT: false, protocolTimeout: 0 }).catch((error) => fail(`Chromium did not start: ${error.message}`));
 const page = await browser.newPage();
@@ -126,7 +130,7 @@ if (result?.record) {
   process.stdout.write('\n');
   console.error(summary(result.record));
   if (json) {
-    await writeFile(json, `${JSON.stringify(result.record, null, 2)}\n`).catch((error) => fail(`the record could not be written: ${error.message}`));
+    await writeFile(json, `${JSON.stringify(result.record, null, 2)}\n`).catch(unwritable);
   }
 } else if (result?.error && !interrupted) {
   fail(result.error.message, OF_THE_CALLER.has(result.error.kind) ? 2 : 1);

@@ -57,6 +57,7 @@ test('what cannot be understood is refused in a sentence', async () => {
     [['a', '--max-token', '3'], /max_tokens/],
     [['a', '--temperature', 'hot'], /temperature/],
     [['a', '--top-p', '2'], /top_p/],
+    [['a', '--json', 'no such folder/record.json'], /the record could not be written: .*no such folder/],
   ])) {
     const { code, out, err } = await generate(args);
     assert.deepEqual([code, out], [2, ''], err);
