@@ -52,7 +52,6 @@
       if (cancelled === id) return post({ type: 'error', id, kind: 'cancelled', message: 'the load was cancelled' });
     }
     for (let done = 0; done <= 76; done += 19) post({ type: 'progress', id, stage: 'quantise', done, total: 76 }), await pause(20);
-    post({ type: 'progress', id, stage: 'tokenizer', done: 0, total: null });
     if (files.some((file) => file.name === 'broken.gguf')) {
       return post({ type: 'error', id, kind: 'not_a_model', message: 'broken.gguf is an HTML page, not a model; download the file itself' });
     }
