@@ -46,31 +46,38 @@ function noise(type) {
 }
 
 /**
+ * The header of a checkpoint's weights, and the size of what follows it.
+ * @param {Shape} shape @param {'F32' | 'F16'} type
+ */
+export function header(shape, type) {
+  let end = 0;
+  const json = JSON.stringify(Object.fromEntries(tensors(shape).map(([name, dims]) => {
+    const begin = end;
+    end += dims.reduce((product, dim) => product * dim, type === 'F32' ? 4 : 2);
+    return [name, { dtype: type, shape: dims, data_offsets: [begin, end] }];
+  })));
+  const padded = Buffer.from(json.padEnd(Math.ceil(json.length / 8) * 8));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(padded.length));
+  return { bytes: Buffer.concat([length, padded]), data: end };
+}
+
+/**
  * Writes a checkpoint's weights.
  * @param {string} path @param {Shape} shape @param {'F32' | 'F16'} type
  * @returns {Promise<number>} its size in bytes
  */
 export async function writeSafetensors(path, shape, type) {
-  const width = type === 'F32' ? 4 : 2;
-  let end = 0;
-  const header = JSON.stringify(Object.fromEntries(tensors(shape).map(([name, dims]) => {
-    const begin = end;
-    end += dims.reduce((product, dim) => product * dim, width);
-    return [name, { dtype: type, shape: dims, data_offsets: [begin, end] }];
-  })));
-  const padded = Buffer.from(header.padEnd(Math.ceil(header.length / 8) * 8));
-  const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(padded.length));
+  const { bytes, data } = header(shape, type);
   const file = createWriteStream(path);
-  file.write(length);
-  file.write(padded);
+  file.write(bytes);
   const block = noise(type);
-  for (let left = end; left > 0; left -= block.length) {
+  for (let left = data; left > 0; left -= block.length) {
     if (!file.write(left < block.length ? block.subarray(0, left) : block)) await once(file, 'drain');
   }
   file.end();
   await once(file, 'finish');
-  return 8 + padded.length + end;
+  return bytes.length + data;
 }
 
 /** config.json for a shape. @param {Shape} shape */
