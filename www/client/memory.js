@@ -9,6 +9,9 @@ export const BYTES = { f32: 4, q8_0: 34 / 32, q4_0: 18 / 32 };
 /** What a 32-bit WebAssembly module can address. */
 export const MOST = 2 ** 32;
 
+/** For activations, the tokenizer, the pieces of a file on their way, and the program itself. */
+const WORKING_SPACE = 48 * 2 ** 20;
+
 /** Weights of the matrices, which the precision concerns: the embedding and, in a layer, qkv, projection and the two of the MLP. @param {Shape} shape */
 const matrices = ({ n_layer, n_embd, n_vocab }) => n_vocab * n_embd + n_layer * (3 + 1 + 4 + 4) * n_embd ** 2;
 
@@ -19,15 +22,18 @@ const rest = ({ n_layer, n_embd, n_ctx }) => n_ctx * n_embd + n_layer * (3 + 1 +
 export const parameters = (shape) => matrices(shape) + rest(shape);
 
 /**
- * Bytes from the start of the load to a full context: the weights, the keys and values of every position, and what
- * reading and computing take beside them. For the last the loader's own limit is assumed: 15 % of the weights and
- * 60 MB.
+ * Bytes from the start of the load to a full context, as the loader counts them before it begins
+ * (src/gpt2/checkpoint/budget.rs): the weights, the keys and values of every position, the largest matrix that is turned
+ * around on its way, and some working space.
  * @param {Shape} shape @param {Precision} precision
  */
 export function memoryNeeded(shape, precision) {
   const weights = matrices(shape) * BYTES[precision] + rest(shape) * BYTES.f32;
   const cache = 2 * shape.n_layer * shape.n_ctx * shape.n_embd * 4;
-  return Math.round(weights * 1.15 + 60e6 + cache);
+  const turned = precision === 'f32' ? 0 : 4 * (4 * shape.n_embd ** 2);
+  // In f32 rows are kept in panels of 16; only the vocabulary is no multiple of that.
+  const padding = precision === 'f32' ? (-shape.n_vocab & 15) * shape.n_embd * BYTES.f32 : 0;
+  return weights + padding + cache + turned + WORKING_SPACE;
 }
 
 /**

@@ -103,3 +103,27 @@ pub(super) fn check(needed: u64, limit: u64) -> Result<()> {
         ),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpt2::checkpoint::plan;
+
+    #[test]
+    fn the_catalogue_of_the_page_tells_the_same() {
+        let catalog: serde_json::Value =
+            serde_json::from_str(include_str!("../../../www/models/catalog.json")).unwrap();
+        let models = catalog["models"].as_array().unwrap();
+        for model in models.iter().filter(|model| model["repo"].is_string()) {
+            let mut shape = model["shape"].clone();
+            shape["n_head"] = (shape["n_embd"].as_u64().unwrap() / 64).into();
+            let config = Config::from_json(shape.to_string().as_bytes()).unwrap();
+            let found = |slot: Slot| (slot, Found { shape: slot.shape(&config), dtype: GgmlDType::F32, file: 0 });
+            let found: BTreeMap<_, _> = plan::all(&BTreeMap::new(), &config).map(found).collect();
+            for precision in [Precision::F32, Precision::Q8_0, Precision::Q4_0] {
+                let needed = needed(&found, Some(&config), Some(precision), true);
+                assert_eq!(model["memory"][precision.name()].as_u64(), Some(needed), "{} {precision:?}", model["name"]);
+            }
+        }
+    }
+}
