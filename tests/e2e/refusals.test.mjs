@@ -117,7 +117,7 @@ for (const browser of BROWSERS) {
 
     test('each is refused in a sentence, and the page goes on', async () => {
       const visit = await bench.served();
-      const memory = await visit.fact('memory of the worker');
+      const before = parseFloat(await visit.fact('memory of the worker'));
       for (const [index, { what, files, says }] of REFUSED.entries()) {
         const paths = [];
         for (const [name, contents] of Object.entries({ ...(files['model.safetensors'] && { 'config.json': config }), ...files })) {
@@ -146,7 +146,12 @@ for (const browser of BROWSERS) {
       });
       await visit.pick(large, configuration);
       assert.match((await visit.result()).error, /needs \d+ MiB of at most \d+/);
-      assert.equal(await visit.fact('memory of the worker'), memory);
+
+      // A worker never gives memory back: what it has now is the most it ever had. None of this took more than a few pieces
+      // of a file.
+      await visit.pick('tests/fixtures/gguf/f32.gguf');
+      const after = parseFloat(await visit.fact('memory of the worker'));
+      assert.ok(after <= before + 16, `${before} MB before, ${after} MB after`);
       await visit.leave();
     });
   });
