@@ -102,6 +102,7 @@ export class Gpt2Web {
    * @throws {Gpt2Error}
    */
   async load({ name, files, precision, onProgress, signal }) {
+    if (typeof name !== 'string') throw new Gpt2Error('invalid_request', 'load needs a `name`: what the record calls the model');
     const given = fromGiven(files);
     return this.#replace({ name, precision, files: async () => given }, given, { onProgress, signal });
   }
@@ -201,6 +202,7 @@ export class Gpt2Web {
    * @throws {Gpt2Error}
    */
   async *generate(prompt, { signal, ...options } = {}) {
+    if (typeof prompt !== 'string') throw new Gpt2Error('invalid_request', `the prompt must be a text, not ${typeof prompt}`);
     await this.#recovered();
     /** @type {Event[]} */ const queue = [];
     /** @type {Gpt2Error | null} */ let failure = null;

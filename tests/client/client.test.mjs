@@ -348,3 +348,9 @@ test('the download of the embedded model ends when all who wait for it have left
   assert.equal(await (await again).text(), 'GGUF');
   await assert.rejects(gpt2.embedded({ signal: AbortSignal.abort() }), kind('cancelled'));
 });
+
+test('what is no text is refused by its name', async () => {
+  const gpt2 = new Gpt2Web();
+  await assert.rejects(gpt2.text(/** @type {any} */ (undefined)).next(), /the prompt must be a text, not undefined/);
+  await assert.rejects(gpt2.load(/** @type {any} */ ({ files: [] })), /load needs a `name`/);
+});

@@ -54,6 +54,8 @@ const dialog = new ModelsDialog(gpt2, openChoice);
 let greedy = false;
 /** @type {{ record: RunRecord, hop: Hop, fingerprint: string } | null} The last run that came to its end. */ let last = null;
 
+/** Generate was pressed before there was a model: the run begins when there is one. */ let wanted = false;
+
 /** @param {'loading' | 'ready' | 'running' | 'done' | 'error'} state */
 function setState(state) {
   document.documentElement.dataset.state = state;
@@ -129,6 +131,7 @@ async function open(load, failed, title = null) {
   loadProgress.end();
   showModel();
   setState(state);
+  if (wanted && loaded) await run();
 }
 
 /** The model in use, in the header and in its card. */
@@ -197,6 +200,7 @@ function showNotices(title, sentences) {
 
 /** One run, from the form to the record. */
 async function run() {
+  wanted = !loaded && work !== null;
   if (work || !loaded) return;
   byId('error').hidden = true;
   byId('notice').hidden = true;

@@ -72,7 +72,9 @@ function amount(done, total) {
 
 /** @param {Progress['stage']} stage @param {number} done @param {number | null} total */
 function words(stage, done, total) {
-  const doing = { download: 'downloading', read: 'reading', quantise: 'quantising' };
+  // The page in one file has the embedded model inside.
+  const download = 'GPT2_WEB_INLINE' in globalThis ? 'unpacking' : 'downloading';
+  const doing = { download, read: 'reading', quantise: 'quantising' };
   return `${doing[stage]} ${amount(done, total)}`.trim();
 }
 
