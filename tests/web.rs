@@ -46,7 +46,13 @@ impl Page {
     }
 
     fn send_load(&self, id: u32, files: &[(&str, &[u8])], precision: Option<&str>) {
-        let message = json!({"type": "load", "id": id, "name": "tiny", "precision": precision});
+        self.load_message(id, files, json!({"precision": precision}));
+    }
+
+    /// A load with `more` fields than every one has.
+    fn load_message(&self, id: u32, files: &[(&str, &[u8])], more: Value) {
+        let mut message = json!({"type": "load", "id": id, "name": "tiny"});
+        message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let message = JSON::parse(&message.to_string()).unwrap();
         let list = Array::new();
         for (name, bytes) in files {
@@ -238,6 +244,17 @@ async fn every_fixture_loads_through_the_worker_and_writes() {
             assert_eq!(events.last().unwrap()["type"], "done", "{} {precision:?}", fixture.name);
         }
     }
+}
+
+#[wasm_bindgen_test]
+async fn a_checksum_that_does_not_fit_leaves_the_model_before() {
+    let page = Page::new();
+    let sha256 = page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await["model"]["sha256"].as_str().unwrap().to_owned();
+    for (id, sha256, kind) in [(2, sha256.to_uppercase(), Value::Null), (3, "00".repeat(32), json!("damaged_model"))] {
+        page.load_message(id, &[("tiny.gguf", TINY_Q8_0)], json!({"sha256": sha256}));
+        assert_eq!(page.end_of(id).await.pop().unwrap()["kind"], kind);
+    }
+    assert_eq!(page.generate(4, "Once", json!({"max_tokens": 2})).await.last().unwrap()["type"], "done");
 }
 
 /// A download: a stream that brings the file in pieces.

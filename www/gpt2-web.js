@@ -56,7 +56,7 @@ export { memoryNeeded } from './client/memory.js';
 /** @typedef {Partial<Settings> & { signal?: AbortSignal | undefined }} GenerateOptions */
 
 /** @typedef {{ receive: (event: Event) => void, fail: (error: Gpt2Error) => void }} Pending */
-/** @typedef {{ name: string, files: () => Promise<ModelFile[]>, precision?: Precision | undefined }} Load `files` gives them as often as they are wanted. */
+/** @typedef {{ name: string, files: () => Promise<ModelFile[]>, precision?: Precision | undefined, sha256?: string | null | undefined }} Load `files` gives them as often as they are wanted. */
 
 const EMBEDDED = 'fairy-12m-q8_0.gguf';
 /** Failures of a load that say nothing of its files. @type {ReadonlySet<ErrorKind>} */
@@ -278,15 +278,11 @@ export class Gpt2Web {
       store: this.store, signal, report: (done, total) => report({ stage: 'download', done, total }),
     }).run();
     const id = fetched.stored;
-    const load = { name: source.name, precision, files: () => this.#stored(id) };
+    const load = { name: source.name, precision, sha256, files: () => this.#stored(id) };
     // The worker reads a stream as it comes: until it ends there is one thing to report.
     const hooks = { signal, onProgress: (/** @type {Progress} */ progress) => void (fetched.streaming || report(progress)) };
     try {
       const loaded = await this.#replace(load, fetched.files, hooks);
-      if (sha256 && loaded.model.sha256 !== sha256) {
-        await this.unload();
-        throw new Gpt2Error('damaged_model', `${source.name} is not the file it should be: its SHA-256 is ${loaded.model.sha256} and not ${sha256}; load it again`);
-      }
       return { ...loaded, notices: [...fetched.notices, ...loaded.notices] };
     } catch (cause) {
       const broken = cause instanceof Gpt2Error && (cause.kind === 'not_a_model' || cause.kind === 'damaged_model');
@@ -319,13 +315,13 @@ export class Gpt2Web {
    * @param {LoadHooks} hooks
    * @returns {Promise<Loaded>}
    */
-  async #load({ name, precision }, given, { onProgress, signal }) {
+  async #load({ name, precision, sha256 }, given, { onProgress, signal }) {
     const report = monotone(onProgress);
     const files = await transferable(given);
     if (lackTokenizer(files)) files.push({ name: 'tokenizer.gguf', blob: await this.embedded({ signal }) });
     const streams = files.flatMap((file) => ('stream' in file ? [file.stream] : []));
     return new Promise((resolve, reject) => {
-      this.#send(/** @type {any} */ ({ type: 'load', name, files, ...(precision && { precision }) }), {
+      this.#send(/** @type {any} */ ({ type: 'load', name, files, ...(precision && { precision }), ...(sha256 && { sha256 }) }), {
         receive: (event) => {
           if (event.type === 'progress') report({ stage: event.stage, done: event.done, total: event.total });
           else if (event.type === 'ready') {

@@ -62,6 +62,11 @@ struct Json {
     n_embd: Option<usize>,
     n_layer: Option<usize>,
     n_head: Option<usize>,
+    /// The names other architectures use for the four above; Hugging Face's library takes either.
+    max_position_embeddings: Option<usize>,
+    hidden_size: Option<usize>,
+    num_hidden_layers: Option<usize>,
+    num_attention_heads: Option<usize>,
     n_inner: Option<usize>,
     activation_function: Option<String>,
     layer_norm_epsilon: Option<f64>,
@@ -106,13 +111,19 @@ impl Config {
             Some("silu" | "swish") => Activation::Silu,
             Some(other) => return Err(unsupported("activation_function", other)),
         };
-        let n_embd = json.n_embd.unwrap_or(usual.n_embd);
+        let n_embd = either("n_embd", json.n_embd, "hidden_size", json.hidden_size, usual.n_embd)?;
         Self {
             vocab_size: json.vocab_size.unwrap_or(usual.vocab_size),
-            n_positions: json.n_positions.unwrap_or(usual.n_positions),
+            n_positions: either(
+                "n_positions",
+                json.n_positions,
+                "max_position_embeddings",
+                json.max_position_embeddings,
+                usual.n_positions,
+            )?,
             n_embd,
-            n_layer: json.n_layer.unwrap_or(usual.n_layer),
-            n_head: json.n_head.unwrap_or(usual.n_head),
+            n_layer: either("n_layer", json.n_layer, "num_hidden_layers", json.num_hidden_layers, usual.n_layer)?,
+            n_head: either("n_head", json.n_head, "num_attention_heads", json.num_attention_heads, usual.n_head)?,
             n_inner: json.n_inner.unwrap_or(n_embd.saturating_mul(4)),
             layer_norm_epsilon: json.layer_norm_epsilon.unwrap_or(usual.layer_norm_epsilon),
             activation,
@@ -201,6 +212,16 @@ fn unsupported(field: &str, value: &str) -> Error {
     )
 }
 
+/// The value of a field with two names.
+fn either(name: &str, value: Option<usize>, other: &str, alias: Option<usize>, usual: usize) -> Result<usize> {
+    match (value, alias) {
+        (Some(value), Some(alias)) if value != alias => Err(damaged(format!(
+            "the configuration contradicts itself: `{name}` is {value} and `{other}`, the same thing, is {alias}"
+        ))),
+        _ => Ok(value.or(alias).unwrap_or(usual)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,6 +280,19 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::UnsupportedModel, "{json}");
             assert!(error.message.contains(name), "{}", error.message);
         }
+    }
+
+    #[test]
+    fn other_architectures_names_are_understood() {
+        let theirs =
+            r#"{"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 8, "max_position_embeddings": 9}"#;
+        let ours = r#"{"n_embd": 96, "n_layer": 3, "n_head": 8, "n_positions": 9}"#;
+        let config = Config::from_json(theirs.as_bytes()).unwrap();
+        assert_eq!(config, Config::from_json(ours.as_bytes()).unwrap());
+        assert_eq!((config.n_head, config.n_positions), (8, 9));
+        let error = Config::from_json(br#"{"n_head": 12, "num_attention_heads": 6}"#).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::DamagedModel);
+        assert!(error.message.contains("n_head") && error.message.contains("num_attention_heads"), "{error}");
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub enum Request {
         #[serde(default)]
         #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
         precision: Option<String>,
+        /// SHA-256 that the weights must have, in hexadecimal; another one is a `damaged_model` error.
+        #[serde(default)]
+        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
+        sha256: Option<String>,
     },
     /// Continues a prompt. Answered with `start`, any number of `prefill`, `delta` and `step`, and then `done` or
     /// `error`. While one runs, another is answered with a `busy` error.

@@ -23,6 +23,12 @@ use crate::gpt2::checkpoint::{self, Flow, HEAD_BYTES, Head, Loader, Options};
 use crate::model::LanguageModel;
 use crate::settings::{OPTIONS, RawOptions, Settings};
 
+/// What a load asks of its model.
+struct Wanted {
+    precision: Option<String>,
+    sha256: Option<String>,
+}
+
 /// The request that runs.
 struct Running {
     id: u32,
@@ -72,10 +78,11 @@ impl Worker {
                     running.cancel.cancel();
                 }
             }
-            Request::Load { id, name, files, precision } => {
+            Request::Load { id, name, files, precision, sha256 } => {
                 let sources = Source::all(message, &files);
                 self.run(id, async move |worker, cancel| {
-                    worker.load(id, &name, sources?, precision.as_deref(), &cancel).await
+                    let wanted = Wanted { precision, sha256 };
+                    worker.load(id, &name, sources?, wanted, &cancel).await
                 });
             }
             Request::Generate { id, prompt, options } => {
@@ -112,11 +119,11 @@ impl Worker {
         id: u32,
         name: &str,
         mut sources: Vec<Source>,
-        precision: Option<&str>,
+        wanted: Wanted,
         cancel: &CancelToken,
     ) -> Result<Event> {
         let started = self.clock.now();
-        let precision = precision.map(str::parse::<Precision>).transpose()?;
+        let precision = wanted.precision.as_deref().map(str::parse::<Precision>).transpose()?;
         let sorted = {
             let mut beginnings = Vec::with_capacity(sources.len());
             for source in &mut sources {
@@ -157,8 +164,13 @@ impl Worker {
             }
             loader.end_file()?;
         }
-        let Engine { model, tokenizer, identity, parameters, notices } =
-            Engine::new(name, loader.finish()?, &companions)?;
+        let loaded = loader.finish()?;
+        if let Some(sha256) = wanted.sha256.filter(|sha256| !sha256.eq_ignore_ascii_case(&loaded.sha256)) {
+            let sentence =
+                format!("{name} is not the file it should be: its SHA-256 is {} and not {sha256}", loaded.sha256);
+            return Err(Error::new(ErrorKind::DamagedModel, sentence));
+        }
+        let Engine { model, tokenizer, identity, parameters, notices } = Engine::new(name, loaded, &companions)?;
         let config = model.config();
         let info = ModelInfo {
             name: name.to_owned(),

@@ -42,7 +42,7 @@ const client = (models = store()) => new Gpt2Web({ base: 'http://localhost/', st
  * @param {(request: any, worker: ScriptedWorker) => void} [answer]
  * @returns {import('./scripted-worker.mjs').Script}
  */
-function reading(answer = ({ id }, worker) => worker.emit(ready(id))) {
+function reading(answer = ({ id, sha256 = '00' }, worker) => worker.emit(sha256 === '00' ? ready(id) : error(id, 'damaged_model'))) {
   return async (request, worker) => {
     if (request.type !== 'load') return request.type === 'unload' ? worker.emit({ type: 'unloaded', id: request.id }) : undefined;
     try {
@@ -226,10 +226,18 @@ test('a repository: its model, its shards, or a sentence', async () => {
   await assert.rejects(fetch(), refusal('download_failed', /owner\/name has no model\.safetensors and no model\.safetensors\.index\.json/));
 });
 
-test('a checksum that does not fit drops the file and the model', async () => {
+test('a checksum that does not fit drops the file, and the model before stays', async () => {
   const gpt2 = client();
-  await assert.rejects(gpt2.loadUrl(address(), { sha256: 'ff' }), refusal('damaged_model', /its SHA-256 is 00 and not ff/));
+  await gpt2.load({ name: 'before', files: [{ name: 'before.gguf', bytes: new Uint8Array(4) }] });
+  let unloads = 0;
+  const answer = reading();
+  follow((request, worker) => {
+    if (request.type === 'unload') unloads++;
+    return answer(request, worker);
+  });
+  await assert.rejects(gpt2.loadUrl(address(), { sha256: 'ff' }), refusal('damaged_model', /./));
   assert.deepEqual(folder.paths, []);
+  assert.equal(unloads, 0);
   assert.equal((await gpt2.loadUrl(address(), { sha256: '00' })).model.sha256, '00');
 });
 
