@@ -25,10 +25,12 @@ export async function hostile(paths) {
   /** @type {{ method: string, path: string, range: string | undefined }[]} */ const requests = [];
   /** @type {string[]} Answers that began, and whose last part went out, in order. */ const log = [];
   /** @type {Set<string>} */ const closed = new Set();
+  /** @type {{ onRequest?: ((path: string) => void) | undefined }} Called before each answer. */ const control = {};
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? '/', 'http://localhost').pathname.slice(1);
     const { range } = request.headers;
     requests.push({ method: request.method ?? '', path, range });
+    control.onRequest?.(path);
     response.setHeader('access-control-allow-origin', '*');
     log.push(`begin ${path}`);
     response.on('close', () => { if (!response.writableFinished) closed.add(path); });
@@ -59,7 +61,7 @@ export async function hostile(paths) {
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  return {
+  return Object.assign(control, {
     requests,
     log,
     closed,
@@ -67,7 +69,7 @@ export async function hostile(paths) {
     /** Of each GET, the path, and from where where that is not the beginning. */
     asked: () => requests.filter(({ method }) => method === 'GET').map(({ path, range }) => (range ? `${path} ${range}` : path)),
     close: () => { server.closeAllConnections(); server.close(); },
-  };
+  });
 }
 
 /** Bytes that are the same each time and different everywhere. @param {number} length */

@@ -195,6 +195,19 @@ test('a cancel while downloading, with and without storage, leaves nothing and c
   }
 });
 
+test('a cancel while a kept model is checked for changes leaves the model', async () => {
+  await client().loadUrl(address());
+  const kept = folder.paths;
+  for (const early of [true, false]) {
+    const controller = new AbortController();
+    if (early) controller.abort();
+    const run = new ModelFetch(addresses(address()), { store: store(), signal: controller.signal }).run();
+    server.onRequest = () => controller.abort();
+    await assert.rejects(run, refusal('cancelled', /./)).finally(() => { server.onRequest = undefined; });
+    assert.deepEqual(folder.paths, kept);
+  }
+});
+
 test('shards are found through their index, in order, once each', async () => {
   delete paths['m/model.safetensors'];
   const index = { metadata: { total_size: 3000 }, weight_map: { a: 'model-00002-of-00002.safetensors', b: 'model-00001-of-00002.safetensors', c: 'model-00001-of-00002.safetensors' } };

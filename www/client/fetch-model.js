@@ -26,6 +26,7 @@ export class ModelFetch {
   #signal;
   /** @type {StoredModel | null} */ #place = null;
   /** Whether the place goes when the worker has read it. */ #temporary = false;
+  /** Whether the place was complete before: then nothing in it is of this run. */ #whole = false;
   /** @type {Map<string, { done: number, size: number | null }>} of the weights */ #amounts = new Map();
   /** @type {Promise<void>} Resolves when the stream before has come to its end. */ #turn = Promise.resolve();
   #streams = 0;
@@ -72,9 +73,9 @@ export class ModelFetch {
     } catch (cause) {
       const cancelled = this.#signal.aborted;
       // A cancelled download leaves nothing; a broken one leaves what the next can go on from, unless that is only a
-      // configuration and a tokenizer.
+      // configuration and a tokenizer. A model that was kept whole was not downloaded now, and stays.
       const worth = this.#place && (await this.#place.bytes()) > this.#place.piece / 4;
-      if (cancelled || !worth) this.#temporary = true;
+      if (!this.#whole && (cancelled || !worth)) this.#temporary = true;
       await this.end();
       throw cancelled ? new Gpt2Error('cancelled', 'the download was cancelled', { cause }) : cause;
     }
@@ -102,11 +103,13 @@ export class ModelFetch {
 
   /** Takes a model that is kept whole, unless the server has another version of it. */
   async #fromStore() {
-    if (!(await this.#place?.entry())?.complete) return false;
+    this.#whole = (await this.#place?.entry())?.complete === true;
+    if (!this.#whole) return false;
     const files = (await this.#place?.files()) ?? [];
     const check = this.#source.fixed ? [] : files.map(({ info }) => info && unchanged(new URL(info.url), info, this.#signal));
     if ((await Promise.all(check)).includes(false)) {
       this.notices.push(`The model on ${this.#source.label} has changed since it was stored: it is downloaded again.`);
+      this.#whole = false;
       const { id, name } = this.#source;
       await this.#store.delete(/** @type {StoredModel} */ (this.#place).id).catch(() => {}); // its files are begun anew then
       this.#place = await this.#store.place(id, name).catch((cause) => this.#unkept(cause));
