@@ -208,6 +208,74 @@ test('a cancel while a kept model is checked for changes leaves the model', asyn
   }
 });
 
+/** The locks that tabs share, where the runtime has none. */
+function shareLocks() {
+  /** @type {Map<string, Promise<unknown>>} */ const last = new Map();
+  const locks = {
+    /** @param {string} name @param {any} options @param {(lock: any) => Promise<any>} action */
+    async request(name, { signal, ifAvailable }, action) {
+      const before = last.get(name);
+      if (before && ifAvailable) return action(null);
+      let done = () => {};
+      const mine = new Promise((resolve) => { done = () => { if (last.get(name) === mine) last.delete(name); resolve(undefined); }; });
+      last.set(name, mine);
+      try {
+        if (before) await Promise.race([before, new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)))]);
+      } catch (cause) {
+        before?.then(done);
+        throw cause;
+      }
+      try {
+        return await action({ name });
+      } finally {
+        done();
+      }
+    },
+  };
+  const own = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
+  Object.defineProperty(globalThis, 'navigator', { configurable: true, value: { locks } });
+  return () => void (own ? Object.defineProperty(globalThis, 'navigator', own) : Reflect.deleteProperty(globalThis, 'navigator'));
+}
+
+test('a second tab that waits for the same model and is cancelled, or deletes it, leaves the download of the first', async () => {
+  const restore = shareLocks();
+  try {
+    paths['m/model.safetensors'] = { body: WEIGHTS, pause: 5 };
+    const second = new AbortController();
+    /** @type {Promise<unknown>[]} */ const others = [];
+    const begun = (/** @type {number} */ done) => {
+      if (done < 9000 || others.length > 0) return;
+      others.push(assert.rejects(new ModelFetch(addresses(address()), { store: store(), signal: second.signal }).run(), refusal('cancelled', /./)));
+      setTimeout(() => second.abort(), 5);
+    };
+    const first = await new ModelFetch(addresses(address()), { store: store(), report: begun }).run();
+    await Promise.all(others);
+    assert.equal(others.length, 1);
+    assert.deepEqual([first.notices, (await store().list())[0]?.complete], [[], true]);
+    await store().clear();
+
+    /** @type {Promise<void> | undefined} */ let deletion;
+    const again = await new ModelFetch(addresses(address()), { store: store(), report: (done) => { if (done > 9000) deletion ??= store().clear(); } }).run();
+    const weights = again.files.at(-1);
+    assert.ok(weights && 'blob' in weights && weights.blob.size === 20_000, 'nothing is missing in the middle');
+    await deletion;
+    assert.deepEqual(folder.paths, []);
+  } finally {
+    restore();
+  }
+});
+
+test('what was stored and is gone is never a gap in the weights', async () => {
+  folder = new MemoryFolder({ quota: 14_000, used: 0 });
+  paths['m/model.safetensors'] = { body: WEIGHTS, pause: 1 };
+  const fetched = await new ModelFetch(addresses(address()), { store: store() }).run();
+  const weights = fetched.files.at(-1);
+  for (const models of folder.children.values()) for (const place of /** @type {any} */ (models).children.values()) place.children.clear();
+  assert.ok(weights && 'stream' in weights);
+  await assert.rejects(new Response(weights.stream).arrayBuffer());
+  assert.match(String(fetched.failure), /stored of it has been deleted/);
+});
+
 test('shards are found through their index, in order, once each', async () => {
   delete paths['m/model.safetensors'];
   const index = { metadata: { total_size: 3000 }, weight_map: { a: 'model-00002-of-00002.safetensors', b: 'model-00001-of-00002.safetensors', c: 'model-00001-of-00002.safetensors' } };

@@ -12,6 +12,7 @@ export class Arrival {
   /** @type {(done: number, total: number | null) => void} */ onProgress = () => {};
   /** Bytes in the store. */ kept;
   #url;
+  #label;
   #stored;
   #download;
   /** @type {AsyncGenerator<Uint8Array, void, void>} */ #rest;
@@ -24,6 +25,7 @@ export class Arrival {
    */
   constructor(url, stored, kept, options) {
     this.#url = url;
+    this.#label = options.label;
     this.#stored = stored;
     this.kept = kept;
     this.#download = new Download(url, { ...options, held: stored?.info ? { version: stored.info, bytes: kept } : null });
@@ -96,7 +98,10 @@ export class Arrival {
   async *bytes() {
     this.#download.restart = undefined; // what was read cannot be taken back
     if (this.kept > 0 && this.#stored) {
-      const reader = (await this.#stored.blob()).stream().getReader();
+      const blob = await this.#stored.blob();
+      // Weights with a gap in them would be wrong without a word.
+      if (blob.size !== this.kept) throw new Gpt2Error('download_failed', `the download of ${this.#label} failed: what was stored of it has been deleted meanwhile; load it again`);
+      const reader = blob.stream().getReader();
       for (let part; !(part = await reader.read()).done; ) yield part.value;
     }
     for (let part; (part = this.#loose.shift()); ) yield part;

@@ -1,12 +1,11 @@
 import { Arrival } from './arrival.js';
 import { unchanged } from './download.js';
 import { Gpt2Error } from './error.js';
-import { StorageError, room } from './store.js';
+import { StorageError, StoredModel, free, locked, room } from './store.js';
 
 /** @typedef {import('./files.js').ModelFile} ModelFile */
 /** @typedef {import('./source.js').Source} Source */
 /** @typedef {import('./store.js').ModelStore} ModelStore */
-/** @typedef {import('./store.js').StoredModel} StoredModel */
 
 /**
  * The files of a model, from the store or the network.
@@ -65,17 +64,11 @@ export class ModelFetch {
   async run() {
     this.#report(0, null);
     try {
-      const { id, name } = this.#source;
-      this.#place = await this.#store.place(id, name).catch((cause) => this.#unkept(cause));
-      if (this.#place) await locked(this.#place.id, this.#signal, () => this.#fetch());
-      else await this.#fetch();
+      const id = await StoredModel.id(this.#source.id).catch(() => null); // there is none where there is no storage
+      await (id === null ? this.#run() : locked(id, () => this.#run(), this.#signal));
       return this;
     } catch (cause) {
       const cancelled = this.#signal.aborted;
-      // A cancelled download leaves nothing; a broken one leaves what the next can go on from, unless that is only a
-      // configuration and a tokenizer. A model that was kept whole was not downloaded now, and stays.
-      const worth = this.#place && (await this.#place.bytes()) > this.#place.piece / 4;
-      if (!this.#whole && (cancelled || !worth)) this.#temporary = true;
       await this.end();
       throw cancelled ? new Gpt2Error('cancelled', 'the download was cancelled', { cause }) : cause;
     }
@@ -84,7 +77,28 @@ export class ModelFetch {
   /** After the worker has read everything, or will not. */
   async end() {
     this.#ended.abort();
-    if (this.#temporary && this.#place) await this.#store.delete(this.#place.id).catch(() => {}); // gone is gone
+    const place = this.#place;
+    if (!this.#temporary || !place) return;
+    // Where another tab has taken over what is here, or has completed it, it is that tab's.
+    await free(place.id, async () => { if (!(await place.entry())?.complete) await this.#store.remove(place.id); }).catch(() => {}); // gone is gone
+  }
+
+  /** With the lock, so that what is deleted is of this run. */
+  async #run() {
+    const { id, name } = this.#source;
+    this.#place = await this.#store.place(id, name).catch((cause) => this.#unkept(cause));
+    try {
+      await this.#fetch();
+    } catch (cause) {
+      // A cancelled download leaves nothing; a broken one leaves what the next can go on from, unless that is only a
+      // configuration and a tokenizer. A model that was kept whole was not downloaded now, and stays.
+      const place = this.#place;
+      const worth = place && (await place.bytes()) > place.piece / 4;
+      if (!this.#whole && (this.#signal.aborted || !worth)) this.#temporary = true;
+      if (place && this.#temporary) await this.#store.remove(place.id).catch(() => {});
+      this.#place = null;
+      throw cause;
+    }
   }
 
   async #fetch() {
@@ -111,7 +125,7 @@ export class ModelFetch {
       this.notices.push(`The model on ${this.#source.label} has changed since it was stored: it is downloaded again.`);
       this.#whole = false;
       const { id, name } = this.#source;
-      await this.#store.delete(/** @type {StoredModel} */ (this.#place).id).catch(() => {}); // its files are begun anew then
+      await this.#store.remove(/** @type {StoredModel} */ (this.#place).id).catch(() => {}); // its files are begun anew then
       this.#place = await this.#store.place(id, name).catch((cause) => this.#unkept(cause));
       return false;
     }
@@ -259,16 +273,6 @@ export class ModelFetch {
     this.#report(all.reduce((sum, { done }) => sum + done, 0),
       all.some(({ size }) => size === null) ? null : all.reduce((sum, { size }) => sum + Number(size), 0));
   }
-}
-
-/**
- * Runs `action` while no other tab loads the same model: the second waits and finds it stored.
- * @template T @param {string} id @param {AbortSignal} signal @param {() => Promise<T>} action
- * @returns {Promise<T>}
- */
-async function locked(id, signal, action) {
-  const locks = globalThis.navigator?.locks;
-  return locks ? locks.request(`gpt2-web-models/${id}`, { signal }, action) : action();
 }
 
 /** @param {AsyncIterable<Uint8Array>} bytes */

@@ -125,15 +125,41 @@ export class ModelStore {
     return models.sort((a, b) => Number(b.date ?? 0) - Number(a.date ?? 0));
   }
 
-  /** @param {string} id @returns {Promise<void>} */
+  /** Waits while a tab downloads it. @param {string} id @returns {Promise<void>} */
   async delete(id) {
+    await locked(id, () => this.remove(id));
+  }
+
+  /** Deletes it for whoever has its lock. @param {string} id @returns {Promise<void>} */
+  async remove(id) {
     await storing(async () => (await this.#folder(false)).removeEntry(id, { recursive: true }));
   }
 
   /** @returns {Promise<void>} */
   async clear() {
-    await storing(async () => (await this.#root()).removeEntry(FOLDER, { recursive: true }));
+    await storing(async () => {
+      /** @type {string[]} */ const ids = [];
+      for await (const [id] of (await this.#folder(false)).entries()) ids.push(id);
+      for (const id of ids) await this.delete(id);
+    });
   }
+}
+
+/**
+ * Runs `action` while no other tab loads or deletes the same model: a second download waits and finds it stored.
+ * @template T @param {string} id @param {() => Promise<T>} action @param {AbortSignal} [signal]
+ * @returns {Promise<T>}
+ */
+export async function locked(id, action, signal) {
+  const locks = globalThis.navigator?.locks;
+  return locks ? locks.request(`gpt2-web-models/${id}`, { ...(signal && { signal }) }, action) : action();
+}
+
+/** Runs `action` with the lock, or not at all where another tab has it. @param {string} id @param {() => Promise<void>} action */
+export async function free(id, action) {
+  const locks = globalThis.navigator?.locks;
+  if (!locks) return action();
+  await locks.request(`gpt2-web-models/${id}`, { ifAvailable: true }, async (lock) => { if (lock) await action(); });
 }
 
 /** One model's folder. */
