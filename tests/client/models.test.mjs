@@ -307,6 +307,15 @@ test('a repository: its model, its shards, or a sentence', async () => {
   await assert.rejects(fetch(), refusal('download_failed', /owner\/name has no model\.safetensors and no model\.safetensors\.index\.json/));
 });
 
+test('two files of one repository are two models', async () => {
+  for (const [file, body] of /** @type {[string, string][]} */ ([['a.gguf', 'first'], ['b.gguf', 'second']])) {
+    paths[`m/${file}`] = { body };
+    const source = { ...repository('owner/name', { files: [file] }), url: (/** @type {string} */ name) => server.url(`m/${name}`) };
+    const { files } = await new ModelFetch(source, { store: store() }).run();
+    assert.deepEqual(await Promise.all(files.map(async (found) => [found.name, 'blob' in found && await found.blob.text()])), [[file, body]]);
+  }
+});
+
 test('a checksum that does not fit drops the file, and the model before stays', async () => {
   const gpt2 = client();
   await gpt2.load({ name: 'before', files: [{ name: 'before.gguf', bytes: new Uint8Array(4) }] });
@@ -385,9 +394,10 @@ test('what a person types', () => {
   assert.equal(at('https://host.org/a/model.safetensors?key=1', 'config.json'), 'https://host.org/a/config.json?key=1');
   assert.equal(typed('https://host.org/a/model.safetensors?key=1').name, 'a');
   assert.deepEqual([typed('https://host.org/x.gguf').name, typed('https://host.org/x.gguf').look], ['x', false]);
-  for (const source of [repository('a/b', { revision: 'refs/pr/1' }), addresses(['https://host.org/c.json', 'https://host.org/w.gguf'])]) {
+  for (const source of [repository('a/b', { revision: 'refs/pr/1' }), repository('a/b', { files: ['x, y#%.json', 'd/z.gguf'] }), addresses(['https://host.org/c.json', 'https://host.org/w.gguf'])]) {
     assert.equal(typed(source.id).id, source.id, 'what is listed can be asked for again');
   }
+  assert.deepEqual(typed(repository('a/b', { files: ['x, y#%.json', 'd/z.gguf'] }).id).weights, ['d/z.gguf']);
   const several = addresses(['https://host.org/c/config.json', 'https://host.org/w/w.safetensors']);
   assert.deepEqual([several.beside, several.weights, several.url('config.json').href], [['config.json'], ['w.safetensors'], 'https://host.org/c/config.json']);
   for (const [text, said] of /** @type {[string, RegExp][]} */ ([['gpt2', /owner\/name/], ['', /owner\/name/], ['ftp://host/x', /https:/], ['https://', /no address/]])) {

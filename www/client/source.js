@@ -14,6 +14,8 @@ import { Gpt2Error } from './error.js';
  */
 
 const HUB = 'https://huggingface.co/';
+/** Before the names of the files, where exactly these were asked for: others are another model. */
+const FILES = '#files=';
 
 /**
  * A repository on Hugging Face.
@@ -29,7 +31,7 @@ export function repository(repo, { revision = 'main', files } = {}) {
     throw new Gpt2Error('invalid_request', `"${repo}" is no repository name; write it as owner/name, as in openai-community/gpt2`);
   }
   return {
-    id: `${HUB}${repo}@${encodeURIComponent(revision)}`,
+    id: `${HUB}${repo}@${encodeURIComponent(revision)}${files ? `${FILES}${files.map(encodeURIComponent).join(',')}` : ''}`,
     name: repo.split('/')[1] ?? repo,
     label: revision === 'main' ? repo : `${repo} (revision ${revision.slice(0, 12)})`,
     url: (file) => new URL(`${repo}/resolve/${encodeURIComponent(revision)}/${file}`, HUB),
@@ -91,7 +93,8 @@ export function typed(text) {
   }
   const [repo, at] = `${owner}/${name}`.split('@');
   const given = at ?? (kind === 'tree' ? revision : undefined);
-  return repository(repo ?? '', given ? { revision: decodeURIComponent(given) } : {});
+  const files = url.hash.startsWith(FILES) ? url.hash.slice(FILES.length).split(',').map(decodeURIComponent) : null;
+  return repository(repo ?? '', { ...(given && { revision: decodeURIComponent(given) }), ...(files && { files }) });
 }
 
 /** @param {string | URL} url */

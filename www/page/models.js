@@ -152,7 +152,7 @@ export class ModelsDialog {
     return make('li', {},
       make('div', {},
         make('h4', {}, model.name),
-        make('p', { class: 'muted source' }, model.source.replace(/@main$/, '')),
+        make('p', { class: 'muted source' }, model.source.replace(/#files=.*$/, '').replace(/@main$/, '')),
         make('p', { class: 'muted' }, model.complete ? `${bytes(model.bytes)} · ${when}` : `${bytes(model.bytes)} so far: the download was interrupted`)),
       make('div', { class: 'actions' }, load, remove));
   }
