@@ -24,6 +24,7 @@ test('of a folder, the model in it and what belongs to it', () => {
   assert.deepEqual(chosen('xl/model.safetensors.index.json', 'xl/model-00001-of-00002.safetensors', 'xl/model-00002-of-00002.safetensors', 'xl/config.json'),
     ['xl', 'config.json', 'model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors', 'model.safetensors.index.json']);
   assert.deepEqual(chosen('a/model.safetensors', 'a/b.gguf', 'a/config.json'), ['a', 'config.json', 'model.safetensors']);
+  assert.deepEqual(chosen('a/model.safetensors', 'a/added_tokens.json'), ['a', 'added_tokens.json', 'model.safetensors']);
   assert.deepEqual(chosen('a/b/c.gguf', 'a/b/config.json'), ['c', 'c.gguf']);
   assert.throws(() => chosen('a/b.gguf', 'a/c.gguf'), /several models: b\.gguf, c\.gguf/);
   assert.throws(() => chosen('a/x.txt'), /The folder a holds no/);

@@ -108,7 +108,11 @@ export class ModelFetch {
     for (const name of beside) await this.#small(name, { required: true });
     if (look) {
       await this.#small('config.json');
-      if (!(await this.#small('tokenizer.json')) && (await this.#small('vocab.json'))) await this.#small('merges.txt');
+      const whole = await this.#small('tokenizer.json');
+      const parts = !whole && (await this.#small('vocab.json'));
+      if (parts) for (const name of ['merges.txt', 'added_tokens.json']) await this.#small(name);
+      // Without a tokenizer GPT-2's comes instead, and these are not about that.
+      if (whole || parts) for (const name of ['tokenizer_config.json', 'special_tokens_map.json']) await this.#small(name);
     }
     await this.#weights(weights);
     const names = this.files.map(({ name }) => name);

@@ -3,7 +3,7 @@
 /** @typedef {{ path: string, file: File }} Picked `path` has the folders in it, if a folder was given. */
 
 const WEIGHTS = /\.(safetensors|gguf)$/i;
-const BESIDE = /^(config|tokenizer|vocab|tokenizer_config|special_tokens_map|generation_config)\.json$|^merges\.txt$|\.safetensors\.index\.json$/i;
+const BESIDE = /^(config|tokenizer|vocab|tokenizer_config|special_tokens_map|added_tokens|generation_config)\.json$|^merges\.txt$|\.safetensors\.index\.json$/i;
 
 /**
  * @param {readonly Picked[]} picked
