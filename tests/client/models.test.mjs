@@ -318,6 +318,21 @@ test('what changes a tokenizer comes with it, and not without it', async () => {
   assert.deepEqual(files.map(({ name }) => name), ['config.json', 'model.safetensors']);
 });
 
+test('a neighbour that the server does not give is absent, with a notice; one that breaks off is not', async () => {
+  for (const models of [store(), nowhere()]) {
+    paths['m/tokenizer.json'] = { status: 403, body: '' };
+    paths['m/added_tokens.json'] = { body: '<!doctype html>' };
+    const { files, notices } = await new ModelFetch(addresses(address()), { store: models, pauses: [1] }).run();
+    assert.deepEqual(files.map(({ name }) => name), ['config.json', 'vocab.json', 'merges.txt', 'model.safetensors']);
+    assert.match(notices.join(' '), /without tokenizer\.json: .*403.*without added_tokens\.json: .*HTML/);
+    await models.clear().catch(() => {});
+    for (const behaviour of [{ body: '{"a":0}', breaks: [2, 0, 0] }, { busy: [503, 503, 503] }]) {
+      paths['m/tokenizer.json'] = behaviour;
+      await assert.rejects(new ModelFetch(addresses(address()), { store: models, pauses: [1] }).run(), refusal('download_failed', /tokenizer\.json/));
+    }
+  }
+});
+
 test('two files of one repository are two models', async () => {
   for (const [file, body] of /** @type {[string, string][]} */ ([['a.gguf', 'first'], ['b.gguf', 'second']])) {
     paths[`m/${file}`] = { body };

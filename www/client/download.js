@@ -15,7 +15,7 @@ const SILENCE = 60_000;
 const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
 
 /** A failure that another try may mend. */
-class Broken extends Error {}
+export class Broken extends Error {}
 
 /**
  * One file from one address: asked for once, and after a broken connection only for what is missing.

@@ -1,5 +1,5 @@
 import { Arrival } from './arrival.js';
-import { unchanged } from './download.js';
+import { Broken, unchanged } from './download.js';
 import { Gpt2Error } from './error.js';
 import { StorageError, StoredModel, free, locked, room } from './store.js';
 
@@ -29,6 +29,7 @@ export class ModelFetch {
   /** @type {Map<string, { done: number, size: number | null }>} of the weights */ #amounts = new Map();
   /** @type {Promise<void>} Resolves when the stream before has come to its end. */ #turn = Promise.resolve();
   #streams = 0;
+  /** Whether the server has answered for the present file. */ #opened = false;
 
   /**
    * @param {Source} source
@@ -107,12 +108,12 @@ export class ModelFetch {
     // The small ones first: they fail early and cost nothing.
     for (const name of beside) await this.#small(name, { required: true });
     if (look) {
-      await this.#small('config.json');
-      const whole = await this.#small('tokenizer.json');
-      const parts = !whole && (await this.#small('vocab.json'));
-      if (parts) for (const name of ['merges.txt', 'added_tokens.json']) await this.#small(name);
+      await this.#neighbour('config.json');
+      const whole = await this.#neighbour('tokenizer.json');
+      const parts = !whole && (await this.#neighbour('vocab.json'));
+      if (parts) for (const name of ['merges.txt', 'added_tokens.json']) await this.#neighbour(name);
       // Without a tokenizer GPT-2's comes instead, and these are not about that.
-      if (whole || parts) for (const name of ['tokenizer_config.json', 'special_tokens_map.json']) await this.#small(name);
+      if (whole || parts) for (const name of ['tokenizer_config.json', 'special_tokens_map.json']) await this.#neighbour(name);
     }
     await this.#weights(weights);
     const names = this.files.map(({ name }) => name);
@@ -182,6 +183,22 @@ export class ModelFetch {
   }
 
   /**
+   * A file that was not asked for by name. One that the server does not give is none; one that broke off or that a busy
+   * server may give in a moment is another matter, since without it the model would be another.
+   * @param {string} name
+   */
+  async #neighbour(name) {
+    try {
+      return await this.#small(name);
+    } catch (cause) {
+      const refused = cause instanceof Gpt2Error && (cause.kind === 'not_a_model' || (cause.kind === 'download_failed' && !this.#opened && !(cause.cause instanceof Broken)));
+      if (!refused) throw cause;
+      this.notices.push(`The model is read without ${name}: ${cause.message}.`);
+      return null;
+    }
+  }
+
+  /**
    * A file that is no weights.
    * @param {string} name @param {{ required?: boolean }} [options]
    * @returns {Promise<Blob | null>}
@@ -206,7 +223,10 @@ export class ModelFetch {
     arrival.onProgress = (done, total) => this.#count(name, done, total);
     const storing = this.#place && !this.#temporary;
     if (later && !storing && !arrival.whole) return this.#stream(name, arrival);
-    if (!(await arrival.open())) {
+    this.#opened = false;
+    const exists = await arrival.open();
+    this.#opened = true;
+    if (!exists) {
       if (required) throw arrival.missing();
       return null;
     }
