@@ -3,6 +3,7 @@ import { after, before, beforeEach, test } from 'node:test';
 
 import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
 import { ModelFetch } from '../../www/client/fetch-model.js';
+import * as known from '../../www/client/catalog.js';
 import { addresses, repository, typed } from '../../www/client/source.js';
 import { ModelStore } from '../../www/client/store.js';
 import { hostile, noise } from './hostile-server.mjs';
@@ -405,6 +406,14 @@ test('stored models can be deleted, one and all', async () => {
   assert.deepEqual(await gpt2.store.list(), []);
   assert.equal(folder.disk.used, 0);
   assert.deepEqual(await nowhere().list(), []);
+});
+
+test('a stored model is known by its source, for the checksum when its download goes on', () => {
+  const catalog = /** @type {any[]} */ ([{ name: 'own', files: ['x.gguf'] }, { name: 'a', repo: 'o/a', revision: 'v1', files: ['c.json', 'w'] }, { name: 'b', repo: 'o/b', files: ['w'] }]);
+  for (const { name, repo, revision, files } of catalog.slice(1)) {
+    assert.equal(known.entryFrom(catalog, repository(repo, { ...(revision && { revision }), files }).id)?.name, name);
+  }
+  assert.equal(known.entryFrom(catalog, repository('o/a', { files: ['c.json', 'w'] }).id), undefined, 'another revision');
 });
 
 test('what a person types', () => {

@@ -1,5 +1,6 @@
 import { Gpt2Error } from './error.js';
 import { fetchAllowed } from './policy.js';
+import { repository } from './source.js';
 
 /** @typedef {import('./memory.js').Precision} Precision */
 
@@ -36,4 +37,12 @@ export async function fetchCatalog(url) {
     if (cause instanceof Gpt2Error) throw cause;
     throw new Gpt2Error('download_failed', `the list of models could not be read: ${cause instanceof Error ? cause.message : cause}`, { cause });
   }
+}
+
+/**
+ * The known model that was downloaded from `source`, as the store calls it.
+ * @param {readonly CatalogEntry[]} catalog @param {string} source
+ */
+export function entryFrom(catalog, source) {
+  return catalog.find(({ repo, revision, files }) => repo && repository(repo, { ...(revision && { revision }), files }).id === source);
 }

@@ -1,6 +1,7 @@
 /** Wires the page together: one client, one form, one run at a time. */
 
 import { Gpt2Error, Gpt2Web } from '../gpt2-web.js';
+import { entryFrom } from '../client/catalog.js';
 import { Controls, FieldError } from './controls.js';
 import { byId, make, switchOff, terms } from './dom.js';
 import { takeDrops } from './drop.js';
@@ -184,11 +185,13 @@ async function load(choice, hooks) {
   }
   const options = { precision: choice.precision, ...hooks };
   if ('stored' in choice && choice.stored.complete) return gpt2.loadStored(choice.stored.id, options);
-  if ('entry' in choice) {
-    const { repo = '', revision, files, sha256 } = choice.entry;
+  // A download that goes on is checked like one that begins.
+  const entry = 'entry' in choice ? choice.entry : 'stored' in choice ? entryFrom(await gpt2.catalog().catch(() => []), choice.stored.source) : undefined;
+  if (entry) {
+    const { repo = '', revision, files, sha256 } = entry;
     return gpt2.loadRepo(repo, { revision, files, sha256, ...options });
   }
-  return gpt2.loadFrom('stored' in choice ? choice.stored.source : choice.address, options);
+  return gpt2.loadFrom('stored' in choice ? choice.stored.source : 'address' in choice ? choice.address : '', options);
 }
 
 /** @param {string} title @param {readonly string[]} sentences */
