@@ -435,7 +435,8 @@ test('what a person types', () => {
   assert.deepEqual(typed(repository('a/b', { files: ['x, y#%.json', 'd/z.gguf'] }).id).weights, ['d/z.gguf']);
   const several = addresses(['https://host.org/c/config.json', 'https://host.org/w/w.safetensors']);
   assert.deepEqual([several.beside, several.weights, several.url('config.json').href], [['config.json'], ['w.safetensors'], 'https://host.org/c/config.json']);
-  for (const [text, said] of /** @type {[string, RegExp][]} */ ([['gpt2', /owner\/name/], ['', /owner\/name/], ['ftp://host/x', /https:/], ['https://', /no address/]])) {
+  for (const [text, said] of /** @type {[string, RegExp][]} */ ([['gpt2', /owner\/name/], ['', /owner\/name/], ['ftp://host/x', /https:/], ['https://', /no address/],
+    ['https://host.org/100%.gguf', /%25/], ['https://host.org/a%zz/model.safetensors', /%25/], ['https://huggingface.co/a/b/tree/%', /%25/], ['https://huggingface.co/a/b#files=%', /%25/]])) {
     assert.throws(() => typed(text), refusal('invalid_request', said));
   }
   assert.throws(() => addresses(['https://a.org/x.gguf', 'https://b.org/x.gguf']), refusal('invalid_request', /same file name/));

@@ -93,8 +93,8 @@ export function typed(text) {
   }
   const [repo, at] = `${owner}/${name}`.split('@');
   const given = at ?? (kind === 'tree' ? revision : undefined);
-  const files = url.hash.startsWith(FILES) ? url.hash.slice(FILES.length).split(',').map(decodeURIComponent) : null;
-  return repository(repo ?? '', { ...(given && { revision: decodeURIComponent(given) }), ...(files && { files }) });
+  const files = url.hash.startsWith(FILES) ? url.hash.slice(FILES.length).split(',').map((name) => decoded(name)) : null;
+  return repository(repo ?? '', { ...(given && { revision: decoded(given) }), ...(files && { files }) });
 }
 
 /** @param {string | URL} url */
@@ -111,14 +111,23 @@ function absolute(url) {
   return parsed;
 }
 
+/** @param {string} text of an address */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch (cause) {
+    throw new Gpt2Error('invalid_request', `"${text}" is no part of an address: a % in it stands before no character; write the % itself as %25`, { cause });
+  }
+}
+
 /** @param {URL} url */
-const fileName = ({ pathname }) => decodeURIComponent(pathname.split('/').pop() || 'model');
+const fileName = ({ pathname }) => decoded(pathname.split('/').pop() || 'model');
 
 /** The weights' name, or their folder's where all models call theirs alike. @param {string} weights @param {URL} url */
 function modelName(weights, { pathname, host }) {
   const name = weights.replace(/\.(gguf|safetensors)$|\.safetensors\.index\.json$/i, '');
   if (name !== 'model') return name;
-  const folders = decodeURIComponent(pathname).split('/').filter(Boolean).slice(0, -1);
+  const folders = decoded(pathname).split('/').filter(Boolean).slice(0, -1);
   const at = folders.indexOf('resolve');
   return (at > 0 ? folders[at - 1] : folders.at(-1)) ?? host;
 }
