@@ -5,7 +5,7 @@ import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
 import { ModelFetch } from '../../www/client/fetch-model.js';
 import * as known from '../../www/client/catalog.js';
 import { addresses, repository, typed } from '../../www/client/source.js';
-import { ModelStore } from '../../www/client/store.js';
+import { ModelStore, StoredModel } from '../../www/client/store.js';
 import { hostile, noise } from './hostile-server.mjs';
 import { MemoryFolder } from './memory-folder.mjs';
 import { ScriptedWorker, error, follow, ready } from './scripted-worker.mjs';
@@ -406,6 +406,24 @@ test('stored models can be deleted, one and all', async () => {
   assert.deepEqual(await gpt2.store.list(), []);
   assert.equal(folder.disk.used, 0);
   assert.deepEqual(await nowhere().list(), []);
+});
+
+test('a folder that cannot be read hides neither the cause of a failure nor the other models', async (t) => {
+  paths['n.gguf'] = { body: WEIGHTS };
+  await client().loadUrl(server.url('n.gguf'));
+  const { prototype } = StoredModel;
+  const { bytes } = prototype;
+  let calls = 0;
+  t.mock.method(prototype, 'bytes', /** @this {StoredModel} */ async function bytesOnce() {
+    if (calls++ === 0) throw new DOMException('gone', 'NotFoundError');
+    return bytes.call(this);
+  });
+  paths['m/model.safetensors'] = { status: 403, body: '' };
+  await assert.rejects(client().loadUrl(address()), refusal('download_failed', /403/));
+  paths['m/model.safetensors'] = { body: WEIGHTS };
+  await client().loadUrl(address());
+  calls = 0;
+  assert.equal((await store().list()).length, 1);
 });
 
 test('a stored model is known by its source, for the checksum when its download goes on', () => {

@@ -94,7 +94,7 @@ export class ModelFetch {
       // A cancelled download leaves nothing; a broken one leaves what the next can go on from, unless that is only a
       // configuration and a tokenizer. A model that was kept whole was not downloaded now, and stays.
       const place = this.#place;
-      const worth = place && (await place.bytes()) > place.piece / 4;
+      const worth = place && (await place.bytes().catch(() => 0)) > place.piece / 4; // the cause is what there is to tell
       if (!this.#whole && (this.#signal.aborted || !worth)) this.#temporary = true;
       if (place && this.#temporary) await this.#store.remove(place.id).catch(() => {});
       this.#place = null;

@@ -120,7 +120,9 @@ export class ModelStore {
       const entry = await model.entry();
       if (!entry) continue;
       const { source, name, date, complete } = entry;
-      models.push({ id, source, name, complete, bytes: await model.bytes(), date: date === null ? null : new Date(date) });
+      const bytes = await model.bytes().catch(() => null);
+      if (bytes === null) continue; // another tab has just deleted it
+      models.push({ id, source, name, complete, bytes, date: date === null ? null : new Date(date) });
     }
     return models.sort((a, b) => Number(b.date ?? 0) - Number(a.date ?? 0));
   }

@@ -135,7 +135,7 @@ export class ModelsDialog {
   }
 
   async #showStored() {
-    const [stored, space] = await Promise.all([this.#gpt2.store.list(), room()]);
+    const [stored, space] = await Promise.all([this.#gpt2.store.list().catch(() => []), room()]);
     byId('stored-section').hidden = stored.length === 0;
     byId('stored').replaceChildren(...stored.map((model) => this.#storedRow(model)));
     byId('room').textContent = space ? `${bytes(space.used)} of the ${bytes(space.quota)} the browser gives this page.` : '';
