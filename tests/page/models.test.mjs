@@ -60,7 +60,7 @@ for (const name of BROWSERS) {
       await axe(page);
       await page.select('#precision', 'f32');
       const xl = await page.$eval('#catalog li:last-child', (row) => row.textContent ?? '');
-      assert.match(xl, /Does not fit: needs 7\.9 GB, and a page can have 4\.3 GB/);
+      assert.match(xl, /Does not fit: needs 6\.9 GB, and a page can have 4\.3 GB/);
       assert.equal(await page.$eval('#catalog li:last-child button', (button) => /** @type {HTMLButtonElement} */ (button).disabled), true);
       await axe(page);
       await page.keyboard.press('Escape');
