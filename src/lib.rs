@@ -9,7 +9,8 @@
 //! - [`text`]: tokens, incremental decoding, stop strings
 //! - [`sampler`]: logits to a token
 //! - [`generate`]: the loop
-//! - [`gpt2`]: GPT-2 on candle, and the published files it is loaded from
+//! - [`kernels`]: products of rounded numbers in exact integers, on the vector instructions there are
+//! - [`gpt2`]: GPT-2, and the published files it is loaded from
 //! - [`engine`]: a user's files to model and tokenizer
 //! - [`web`]: the browser: messages, and the worker that speaks them
 //!
@@ -67,6 +68,7 @@ pub mod engine;
 pub mod error;
 pub mod generate;
 pub mod gpt2;
+pub mod kernels;
 pub mod model;
 pub mod record;
 pub mod sampler;

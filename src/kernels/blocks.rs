@@ -1,0 +1,124 @@
+//! Blocks of weights as the kernels read them.
+//!
+//! Four outputs lie side by side, so that one vector register holds weights of all four, and a sum of each of them
+//! grows in a lane of its own. Their scales are floats already, and stand behind the weights they belong to: a
+//! product reads each group of four outputs from front to back.
+
+use super::{BLOCK, GROUP};
+
+/// A block of each of four outputs.
+pub trait Weights: Copy + PartialEq + 'static {
+    /// Four blocks of zeros.
+    const ZERO: Self;
+
+    /// Writes the block of one of the four, with the scale its numbers are multiplied by.
+    fn set(&mut self, output: usize, numbers: &[i8; BLOCK], scale: f32);
+
+    /// The block of one of the four, and its scale.
+    fn get(&self, output: usize) -> ([i8; BLOCK], f32);
+}
+
+/// Four blocks of 8-bit numbers, -128 to 127.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C, align(16))]
+pub struct Q8 {
+    /// Four inputs of the first output, the same four of the second, third and fourth, and then the next four inputs.
+    pub(super) quads: [[i8; 4 * GROUP]; BLOCK / 4],
+    pub(super) scales: [f32; GROUP],
+}
+
+impl Weights for Q8 {
+    const ZERO: Self = Self { quads: [[0; 16]; 8], scales: [0.0; GROUP] };
+
+    fn set(&mut self, output: usize, numbers: &[i8; BLOCK], scale: f32) {
+        for (quad, numbers) in self.quads.iter_mut().zip(numbers.as_chunks::<4>().0) {
+            quad[4 * output..][..4].copy_from_slice(numbers);
+        }
+        self.scales[output] = scale;
+    }
+
+    fn get(&self, output: usize) -> ([i8; BLOCK], f32) {
+        let mut numbers = [0; BLOCK];
+        for (quad, numbers) in self.quads.iter().zip(numbers.as_chunks_mut::<4>().0) {
+            numbers.copy_from_slice(&quad[4 * output..][..4]);
+        }
+        (numbers, self.scales[output])
+    }
+}
+
+/// Four blocks of 4-bit numbers, -8 to 7, held as 0 to 15.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C, align(16))]
+pub struct Q4 {
+    /// Eight inputs of each output after the other, and then the next eight. [`place`] says where in its four bytes an
+    /// output has each.
+    pub(super) eights: [[u8; 4 * GROUP]; BLOCK / 8],
+    pub(super) scales: [f32; GROUP],
+}
+
+/// What is added to a 4-bit number to hold it.
+pub(super) const OFFSET: i8 = 8;
+
+/// The byte of an output's four, and the shift in it, that hold the input `input` of eight.
+///
+/// Read as two 16-bit lanes, the four bytes have an even and an odd input at the same place: masks alone bring
+/// neighbours side by side, for an instruction that multiplies and adds pairs.
+pub(super) const fn place(input: usize) -> (usize, u32) {
+    let (pair, odd) = (input / 2, input % 2);
+    (2 * odd + pair / 2, 4 * (pair % 2) as u32)
+}
+
+impl Weights for Q4 {
+    const ZERO: Self = Self { eights: [[OFFSET as u8 * 0x11; 16]; 4], scales: [0.0; GROUP] };
+
+    fn set(&mut self, output: usize, numbers: &[i8; BLOCK], scale: f32) {
+        for (eight, numbers) in self.eights.iter_mut().zip(numbers.as_chunks::<8>().0) {
+            let bytes = &mut eight[4 * output..][..4];
+            bytes.fill(0);
+            for (input, &number) in numbers.iter().enumerate() {
+                debug_assert!((-8..8).contains(&number), "{number} has more than 4 bits");
+                let (byte, shift) = place(input);
+                bytes[byte] |= (number.wrapping_add(OFFSET) as u8 & 0xf) << shift;
+            }
+        }
+        self.scales[output] = scale;
+    }
+
+    fn get(&self, output: usize) -> ([i8; BLOCK], f32) {
+        let mut numbers = [0; BLOCK];
+        for (eight, numbers) in self.eights.iter().zip(numbers.as_chunks_mut::<8>().0) {
+            for (input, number) in numbers.iter_mut().enumerate() {
+                let (byte, shift) = place(input);
+                *number = (eight[4 * output + byte] >> shift & 0xf) as i8 - OFFSET;
+            }
+        }
+        (numbers, self.scales[output])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn there_and_back<W: Weights + std::fmt::Debug>(blocks: &[[i8; BLOCK]; GROUP], scales: [f32; GROUP]) {
+        let mut held = W::ZERO;
+        for (output, (numbers, scale)) in blocks.iter().zip(scales).enumerate() {
+            held.set(output, numbers, scale);
+        }
+        for (output, (numbers, scale)) in blocks.iter().zip(scales).enumerate() {
+            let (got, got_scale) = held.get(output);
+            assert_eq!((&got, got_scale.to_bits()), (numbers, scale.to_bits()));
+        }
+        assert_eq!(W::ZERO.get(2), ([0; BLOCK], 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(numbers: [[i8; BLOCK]; GROUP], scales: [f32; GROUP]) {
+            there_and_back::<Q8>(&numbers, scales);
+            there_and_back::<Q4>(&numbers.map(|row| row.map(|number| number >> 4)), scales);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A whole matrix times rows of activations.
+
+use super::activations::quantise;
+use super::{BLOCK, GROUP, Kernel, Quantised};
+
+/// Groups of outputs that one row of activations meets at a time. They are taken from as many places of the matrix,
+/// an eighth of it apart: the processor fetches ahead of each reader on its own, and one reader alone gets little more
+/// than half of what the memory gives.
+const READERS: usize = 8;
+
+/// Groups of outputs in a tile of several rows: these are bound by arithmetic, and more would not fit the registers.
+const TILE_GROUPS: usize = 2;
+
+/// `x` (`[n, inputs]`) times the transposed matrix `weights` (`[outputs / GROUP, inputs / BLOCK]`, both rounded up to
+/// whole ones), into `out` (`[n, outputs]`). `quantised` is room for a block of each 32 numbers in `x`.
+///
+/// A row of the result is the same whatever other rows there are.
+pub fn product<K: Kernel>(
+    weights: &[K::Weights],
+    x: &[f32],
+    inputs: usize,
+    quantised: &mut [Quantised],
+    out: &mut [f32],
+    outputs: usize,
+) {
+    let blocks = inputs / BLOCK;
+    for (x, block) in x.as_chunks::<BLOCK>().0.iter().zip(quantised.iter_mut()) {
+        let (numbers, scale) = quantise(x);
+        *block = K::prepare(&numbers, scale);
+    }
+    let shape = Shape { blocks, outputs };
+    if x.len() == inputs {
+        shape.rows::<K, READERS, 1>(weights, quantised, out);
+    } else if K::POSITIONS == 3 {
+        shape.rows::<K, TILE_GROUPS, 3>(weights, quantised, out);
+    } else {
+        shape.rows::<K, TILE_GROUPS, 4>(weights, quantised, out);
+    }
+}
+
+struct Shape {
+    /// Blocks of a row.
+    blocks: usize,
+    outputs: usize,
+}
+
+impl Shape {
+    /// All groups, `G` at a time; and one at a time those that are left.
+    fn rows<K: Kernel, const G: usize, const N: usize>(
+        &self,
+        weights: &[K::Weights],
+        x: &[Quantised],
+        out: &mut [f32],
+    ) {
+        let groups = weights.len() / self.blocks;
+        let apart = groups / G;
+        for first in 0..apart {
+            self.tiles::<K, G, N>(weights, core::array::from_fn(|reader| first + reader * apart), x, out);
+        }
+        for group in apart * G..groups {
+            self.tiles::<K, 1, N>(weights, [group], x, out);
+        }
+    }
+
+    /// All rows of activations, `N` at a time, and then those that are left.
+    #[inline(always)]
+    fn tiles<K: Kernel, const G: usize, const N: usize>(
+        &self,
+        weights: &[K::Weights],
+        groups: [usize; G],
+        x: &[Quantised],
+        out: &mut [f32],
+    ) {
+        let weights = groups.map(|group| &weights[group * self.blocks..][..self.blocks]);
+        let (width, room) = (N * self.blocks, N * self.outputs);
+        let tiles = x.len() / width;
+        for tile in 0..tiles {
+            self.tile::<K, G, N>(weights, groups, &x[tile * width..][..width], &mut out[tile * room..][..room]);
+        }
+        let (x, out) = (&x[tiles * width..], &mut out[tiles * room..]);
+        match x.len() / self.blocks {
+            1 => self.tile::<K, G, 1>(weights, groups, x, out),
+            2 => self.tile::<K, G, 2>(weights, groups, x, out),
+            3 => self.tile::<K, G, 3>(weights, groups, x, out),
+            _ => {}
+        }
+    }
+
+    #[inline(always)]
+    fn tile<K: Kernel, const G: usize, const N: usize>(
+        &self,
+        weights: [&[K::Weights]; G],
+        groups: [usize; G],
+        x: &[Quantised],
+        out: &mut [f32],
+    ) {
+        let rows: [&[Quantised]; N] = core::array::from_fn(|row| &x[row * self.blocks..][..self.blocks]);
+        let sums = K::tile(weights, rows);
+        for (group, sums) in groups.into_iter().zip(sums) {
+            let first = group * GROUP;
+            let used = GROUP.min(self.outputs - first);
+            for (row, sums) in sums.iter().enumerate() {
+                out[row * self.outputs + first..][..used].copy_from_slice(&sums[..used]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::scalar::{Integers, Scalar};
+    use super::super::{Q4, Q8, Weights};
+    use super::*;
+
+    /// A block of each output's row, and its scale.
+    type Row = Vec<([i8; BLOCK], f32)>;
+
+    fn pack<W: Weights>(rows: &[Row]) -> Vec<W> {
+        let blocks = rows[0].len();
+        let mut packed = vec![W::ZERO; rows.len().div_ceil(GROUP) * blocks];
+        for (output, row) in rows.iter().enumerate() {
+            for (index, (numbers, scale)) in row.iter().enumerate() {
+                packed[output / GROUP * blocks + index].set(output % GROUP, numbers, *scale);
+            }
+        }
+        packed
+    }
+
+    /// The definition, on rows that are not packed.
+    fn definition(rows: &[Row], x: &[f32]) -> Vec<f32> {
+        let inputs = rows[0].len() * BLOCK;
+        let row = |x: &[f32], row: &Row| {
+            let mut sum = 0.0f32;
+            for ((numbers, scale), x) in row.iter().zip(x.as_chunks::<BLOCK>().0) {
+                let (x, x_scale) = quantise(x);
+                let product: i32 = numbers.iter().zip(x).map(|(a, b)| i32::from(*a) * i32::from(b)).sum();
+                sum += product as f32 * (scale * x_scale);
+            }
+            sum
+        };
+        x.chunks(inputs).flat_map(|x| rows.iter().map(move |weights| row(x, weights))).collect()
+    }
+
+    /// The same bits, but that one NaN is as good as another.
+    fn bits(numbers: &[f32]) -> Vec<u32> {
+        numbers.iter().map(|number| if number.is_nan() { u32::MAX } else { number.to_bits() }).collect()
+    }
+
+    fn check<W: Weights + Integers>(rows: &[Row], x: &[f32]) {
+        let (inputs, outputs) = (rows[0].len() * BLOCK, rows.len());
+        let mut out = vec![7.0; x.len() / inputs * outputs];
+        let mut quantised = vec![Quantised::EMPTY; x.len() / BLOCK];
+        product::<Scalar<W>>(&pack::<W>(rows), x, inputs, &mut quantised, &mut out, outputs);
+        assert_eq!(bits(&out), bits(&definition(rows, x)));
+    }
+
+    fn scale() -> impl Strategy<Value = f32> {
+        prop_oneof![
+            6 => -2.0..2.0f32,
+            1 => prop::sample::select(vec![0.0, -0.0, f32::from_bits(1), 6e-8, 65504.0, f32::INFINITY, f32::NAN]),
+        ]
+    }
+
+    fn number() -> impl Strategy<Value = i8> {
+        prop_oneof![4 => any::<i8>(), 1 => prop::sample::select(&[-128, -127, 0, 127])]
+    }
+
+    /// A matrix of any shape, and activations of any sort.
+    fn case() -> impl Strategy<Value = (Vec<Row>, Vec<f32>)> {
+        let activation = prop_oneof![
+            20 => -4.0..4.0f32,
+            1 => prop::sample::select(vec![0.0, f32::from_bits(3), 1e30, f32::INFINITY, f32::NAN]),
+        ];
+        (1..5usize, 1..80usize, 1..10usize).prop_flat_map(move |(blocks, outputs, n)| {
+            let block = (prop::array::uniform32(number()), scale());
+            (
+                prop::collection::vec(prop::collection::vec(block, blocks), outputs),
+                prop::collection::vec(activation.clone(), n * blocks * BLOCK),
+            )
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn it_is_its_definition_to_the_bit((rows, x) in case()) {
+            check::<Q8>(&rows, &x);
+            let nibbles = |row: Row| row.into_iter().map(|(numbers, scale)| (numbers.map(|n| n >> 4), scale)).collect();
+            check::<Q4>(&rows.into_iter().map(nibbles).collect::<Vec<_>>(), &x);
+        }
+    }
+}

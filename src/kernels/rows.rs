@@ -1,0 +1,181 @@
+//! Products with rows of rounded numbers that come one after the other, as the keys and values of positions do, in
+//! exact integers.
+//!
+//! Of keys four positions lie side by side, of values two, so that in both a sum grows in a lane of its own. Both are
+//! read in four places at a time, a quarter of the rows apart: as with the weights, one reader alone gets little more
+//! than half of what the memory gives.
+
+/// Two neighbours of each of four rows: `[row][neighbour]`.
+pub type Quarter = [[i16; 2]; 4];
+
+/// Of two rows, the same number of each.
+pub type Pair = [i8; 2];
+
+/// Places that are read at a time.
+const READERS: usize = 4;
+
+/// The products of rows with `x`: `out` has one element for every four rows, and `rows` as many for each of them as
+/// `x` has pairs of numbers.
+///
+/// Sums must stay in 32 bits: the greatest number of a row, the greatest of `x` and the length of `x` together.
+pub fn dot(rows: &[Quarter], x: &[[i16; 2]], out: &mut [[i32; 4]]) {
+    let (len, apart) = (x.len(), out.len() / READERS);
+    let group = |index: usize| &rows[index * len..][..len];
+    for first in 0..apart {
+        let groups: [usize; READERS] = core::array::from_fn(|reader| first + reader * apart);
+        for (group, sums) in groups.into_iter().zip(products(groups.map(group), x)) {
+            out[group] = sums;
+        }
+    }
+    for (index, sums) in out.iter_mut().enumerate().skip(READERS * apart) {
+        [*sums] = products([group(index)], x);
+    }
+}
+
+/// Adds to `sums` the rows of `pairs` (`[weights.len(), sums.len()]`, two rows in each) times their weights. `sums` is
+/// a multiple of 4 long, and there is at least one weight.
+///
+/// Sums must stay in 32 bits: the sizes of all weights together are less than 2^31 / 128.
+pub fn add_weighted(sums: &mut [i32], pairs: &[Pair], weights: &[[i16; 2]]) {
+    /// Vectors of sums that grow in registers while one pass runs over the rows.
+    const VECTORS: usize = 8;
+    let width = sums.len();
+    debug_assert!(width.is_multiple_of(4) && pairs.len() == width * weights.len());
+    let (many, few) = sums.split_at_mut(width / (4 * VECTORS) * (4 * VECTORS));
+    let many_width = many.len();
+    for (index, sums) in many.as_chunks_mut::<{ 4 * VECTORS }>().0.iter_mut().enumerate() {
+        let sums: &mut [[i32; 4]; VECTORS] = sums.as_chunks_mut::<4>().0.try_into().expect("of that length");
+        add_columns(sums, &pairs[4 * VECTORS * index..], weights, width);
+    }
+    for (index, sums) in few.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        add_columns(core::array::from_mut(sums), &pairs[many_width + 4 * index..], weights, width);
+    }
+}
+
+#[cfg(not(target_feature = "simd128"))]
+use scalar::{add_columns, products};
+#[cfg(target_feature = "simd128")]
+use simd128::{add_columns, products};
+
+#[cfg(not(target_feature = "simd128"))]
+mod scalar {
+    use super::{Pair, Quarter};
+
+    /// Of each of `R` groups of four rows with `x`.
+    pub fn products<const R: usize>(groups: [&[Quarter]; R], x: &[[i16; 2]]) -> [[i32; 4]; R] {
+        groups.map(|rows| {
+            let mut sums = [0; 4];
+            for (rows, x) in rows.iter().zip(x) {
+                for (sum, row) in sums.iter_mut().zip(rows) {
+                    *sum += i32::from(row[0]) * i32::from(x[0]) + i32::from(row[1]) * i32::from(x[1]);
+                }
+            }
+            sums
+        })
+    }
+
+    /// The first columns of rows that are `width` long.
+    pub fn add_columns<const V: usize>(sums: &mut [[i32; 4]; V], pairs: &[Pair], weights: &[[i16; 2]], width: usize) {
+        for (pairs, weights) in pairs.chunks(width).zip(weights) {
+            for (sum, pair) in sums.as_flattened_mut().iter_mut().zip(pairs) {
+                *sum += i32::from(pair[0]) * i32::from(weights[0]) + i32::from(pair[1]) * i32::from(weights[1]);
+            }
+        }
+    }
+}
+
+#[cfg(target_feature = "simd128")]
+mod simd128 {
+    use core::arch::wasm32::{
+        i16x8_load_extend_i8x8, i32x4_add, i32x4_dot_i16x8, i32x4_splat, v128, v128_load, v128_load32_splat, v128_store,
+    };
+
+    use super::{Pair, Quarter, READERS};
+
+    /// Of each of `R` groups of four rows with `x`.
+    pub fn products<const R: usize>(groups: [&[Quarter]; R], x: &[[i16; 2]]) -> [[i32; 4]; R] {
+        let groups = groups.map(|rows| &rows[..x.len()]);
+        let mut sums = [i32x4_splat(0); R];
+        for (index, x) in x.iter().enumerate() {
+            // SAFETY: two 16-bit numbers are read.
+            let x = unsafe { v128_load32_splat(x.as_ptr().cast()) };
+            for (rows, sum) in groups.iter().zip(&mut sums) {
+                // SAFETY: eight 16-bit numbers are a vector.
+                let rows = unsafe { v128_load(rows[index].as_ptr().cast()) };
+                *sum = i32x4_add(*sum, i32x4_dot_i16x8(rows, x));
+            }
+        }
+        sums.map(|sum| {
+            let mut lanes = [0; 4];
+            // SAFETY: four 32-bit numbers are a vector.
+            unsafe { v128_store(lanes.as_mut_ptr().cast(), sum) };
+            lanes
+        })
+    }
+
+    /// The first `4 * V` columns of rows that are `width` long.
+    pub fn add_columns<const V: usize>(sums: &mut [[i32; 4]; V], pairs: &[Pair], weights: &[[i16; 2]], width: usize) {
+        // SAFETY: four 32-bit numbers are a vector.
+        let mut added: [v128; V] = sums.map(|lanes| unsafe { v128_load(lanes.as_ptr().cast()) });
+        let mut add = |row: usize| {
+            let pairs = &pairs[row * width..][..4 * V];
+            // SAFETY: two 16-bit numbers are read, and eight bytes each of the 8 V there are.
+            let weights = unsafe { v128_load32_splat(weights[row].as_ptr().cast()) };
+            for (index, sum) in added.iter_mut().enumerate() {
+                let pairs = unsafe { i16x8_load_extend_i8x8(pairs.as_ptr().add(4 * index).cast()) };
+                *sum = i32x4_add(*sum, i32x4_dot_i16x8(pairs, weights));
+            }
+        };
+        let apart = weights.len() / READERS;
+        for first in 0..apart {
+            for reader in 0..READERS {
+                add(first + reader * apart);
+            }
+        }
+        for row in READERS * apart..weights.len() {
+            add(row);
+        }
+        for (lanes, sum) in sums.iter_mut().zip(added) {
+            // SAFETY: as above.
+            unsafe { v128_store(lanes.as_mut_ptr().cast(), sum) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn products_are_those_of_each_row(groups in 0..23usize, pairs in 1..20usize, seed: u64) {
+            let mut random = crate::kernels::tests::Random(seed);
+            let rows: Vec<Quarter> = (0..groups * pairs).map(|_| random.quarter(2047)).collect();
+            let x: Vec<[i16; 2]> = (0..pairs).map(|_| [random.number(1023), random.number(1023)]).collect();
+            let mut out = vec![[7; 4]; groups];
+            dot(&rows, &x, &mut out);
+            for (row, got) in out.as_flattened().iter().enumerate() {
+                let number = |at: usize| i32::from(rows[row / 4 * pairs + at / 2][row % 4][at % 2]);
+                let expected: i32 = (0..2 * pairs).map(|at| number(at) * i32::from(x[at / 2][at % 2])).sum();
+                prop_assert_eq!(*got, expected);
+            }
+        }
+
+        #[test]
+        fn weighted_rows_add_up(rows in 1..23usize, width in 1..20usize, seed: u64) {
+            let (mut random, width) = (crate::kernels::tests::Random(seed), 4 * width);
+            let pairs: Vec<Pair> = (0..rows * width).map(|_| [random.number(127) as i8, random.number(127) as i8]).collect();
+            let weights: Vec<[i16; 2]> = (0..rows).map(|_| [random.number(16383), random.number(16383)]).collect();
+            let start: Vec<i32> = (0..width as i32).collect();
+            let mut sums = start.clone();
+            add_weighted(&mut sums, &pairs, &weights);
+            for (column, got) in sums.into_iter().enumerate() {
+                let term = |row: usize, side: usize| i32::from(pairs[row * width + column][side]) * i32::from(weights[row][side]);
+                let expected: i32 = (0..rows).map(|row| term(row, 0) + term(row, 1)).sum();
+                prop_assert_eq!(got, start[column] + expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The products as they are defined, number by number.
+
+use core::marker::PhantomData;
+
+use super::{BLOCK, GROUP, Kernel, Q4, Q8, Quantised, Weights};
+
+/// The reference, for any weights.
+pub struct Scalar<W>(PhantomData<W>);
+
+impl<W: Weights + Integers> Kernel for Scalar<W> {
+    type Weights = W;
+
+    const POSITIONS: usize = 4;
+
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+        let mut bytes = [0; 2 * BLOCK];
+        for (byte, number) in bytes.iter_mut().zip(numbers) {
+            *byte = *number as u8;
+        }
+        Quantised { bytes, start: 0, scale }
+    }
+
+    fn tile<const G: usize, const N: usize>(weights: [&[W]; G], x: [&[Quantised]; N]) -> [[[f32; GROUP]; N]; G] {
+        weights.map(|weights| {
+            x.map(|x| {
+                let mut sums = [0.0; GROUP];
+                for (weights, x) in weights.iter().zip(x) {
+                    let (products, scales) = weights.products(x);
+                    for output in 0..GROUP {
+                        sums[output] += products[output] as f32 * (scales[output] * x.scale);
+                    }
+                }
+                sums
+            })
+        })
+    }
+}
+
+/// Blocks that can be multiplied number by number.
+pub trait Integers {
+    /// For each of the four outputs the sum of its weights times the activations; and the outputs' scales.
+    fn products(&self, x: &Quantised) -> ([i32; GROUP], [f32; GROUP]);
+}
+
+impl Integers for Q8 {
+    fn products(&self, x: &Quantised) -> ([i32; GROUP], [f32; GROUP]) {
+        let mut sums = [0; GROUP];
+        for (quad, x) in self.quads.iter().zip(x.bytes.as_chunks::<4>().0) {
+            for (sum, weights) in sums.iter_mut().zip(quad.as_chunks::<4>().0) {
+                for (weight, x) in weights.iter().zip(x) {
+                    *sum += i32::from(*weight) * i32::from(*x as i8);
+                }
+            }
+        }
+        (sums, self.scales)
+    }
+}
+
+impl Integers for Q4 {
+    fn products(&self, x: &Quantised) -> ([i32; GROUP], [f32; GROUP]) {
+        let mut sums = [0; GROUP];
+        for (output, sum) in sums.iter_mut().enumerate() {
+            for (weight, x) in self.get(output).0.iter().zip(&x.bytes) {
+                *sum += i32::from(*weight) * i32::from(*x as i8);
+            }
+        }
+        (sums, self.scales)
+    }
+}
