@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::checkpoint::{self, HeaderReader, Loaded, ModelFile, gguf};
 use crate::gpt2::{Gpt2, Precision};
+use crate::kernels;
 use crate::model::LanguageModel;
 use crate::record::Identity;
 use crate::text::{AddedToken, END_OF_TEXT, Parts, Tokenizer};
@@ -63,7 +64,7 @@ impl Engine {
             model_sha256: loaded.sha256,
             tokenizer_sha256: tokenizer.sha256().to_owned(),
             precision: loaded.precision.name().to_owned(),
-            kernel: Identity::KERNEL.to_owned(),
+            kernel: kernels::active().name.to_owned(),
         };
         Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters, notices: loaded.notices })
     }

@@ -113,19 +113,8 @@ pub struct Identity {
     pub tokenizer_sha256: String,
     /// `f32` or `q8_0`.
     pub precision: String,
-    /// The instruction set the products ran on: `simd128`, `scalar`, or `native` outside a browser.
+    /// The instruction set the products ran on: `simd128` or `scalar`.
     pub kernel: String,
-}
-
-impl Identity {
-    /// The instruction set this build's products run on.
-    pub const KERNEL: &str = if cfg!(target_feature = "simd128") {
-        "simd128"
-    } else if cfg!(target_arch = "wasm32") {
-        "scalar"
-    } else {
-        "native"
-    };
 }
 
 /// What is needed to say what happened in a run and to do it again.

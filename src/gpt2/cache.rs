@@ -1,57 +1,84 @@
 //! Keys and values of the positions already processed.
 
-use candle_core::{Result, Tensor};
+use super::attention::Head;
+use super::attention::exact::ExactHead;
+use super::attention::rounded::RoundedHead;
 
 /// Room for this many positions is taken at once at the start; then it doubles, up to the context.
 const FIRST_POSITIONS: usize = 64;
 
-/// The keys and values of one block, each head's in one piece: `[position, head_dim]`, as attention reads them.
-#[derive(Clone)]
-pub struct BlockCache {
-    heads: Vec<Head>,
-    head_dim: usize,
-    context: usize,
+/// How keys and values are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// In 32-bit floats.
+    Exact,
+    /// Keys in 12 bits and values in 8, with a scale for each head and position.
+    Rounded,
 }
 
-#[derive(Clone, Default)]
-struct Head {
-    keys: Vec<f32>,
-    values: Vec<f32>,
+impl Storage {
+    /// Bytes that the key and the value of one position take in one head.
+    pub fn bytes(self, head_dim: u64) -> u64 {
+        match self {
+            Self::Exact => 8u64.saturating_mul(head_dim),
+            Self::Rounded => RoundedHead::bytes(head_dim),
+        }
+    }
+}
+
+/// The keys and values of one block.
+#[derive(Clone)]
+pub struct BlockCache {
+    heads: Heads,
+    head_dim: usize,
+    context: usize,
+    /// Positions held, and those there is room for.
+    len: usize,
+    room: usize,
+}
+
+/// Each head's, in one piece.
+#[derive(Clone)]
+pub enum Heads {
+    /// See [`Storage::Exact`].
+    Exact(Vec<ExactHead>),
+    /// See [`Storage::Rounded`].
+    Rounded(Vec<RoundedHead>),
 }
 
 impl BlockCache {
     /// An empty cache of `heads` heads, each `head_dim` wide, for at most `context` positions.
-    pub fn new(heads: usize, head_dim: usize, context: usize) -> Self {
-        Self { heads: vec![Head::default(); heads], head_dim, context }
+    pub fn new(heads: usize, head_dim: usize, context: usize, storage: Storage) -> Self {
+        let heads = match storage {
+            Storage::Exact => Heads::Exact((0..heads).map(|_| Head::new(head_dim)).collect()),
+            Storage::Rounded => Heads::Rounded((0..heads).map(|_| Head::new(head_dim)).collect()),
+        };
+        Self { heads, head_dim, context, len: 0, room: 0 }
     }
 
-    /// Appends the `keys` and `values` of the next positions, each of shape `[n, heads * head_dim]`.
-    /// Costs time in proportion to `n`, whatever is held already (amortised).
-    pub fn append(&mut self, keys: &Tensor, values: &Tensor) -> Result<()> {
-        let (keys, values) = (keys.to_vec2::<f32>()?, values.to_vec2::<f32>()?);
-        for (index, head) in self.heads.iter_mut().enumerate() {
-            let columns = index * self.head_dim..(index + 1) * self.head_dim;
-            for (held, new) in [(&mut head.keys, &keys), (&mut head.values, &values)] {
-                reserve(held, new.len() * self.head_dim, self.head_dim, self.context);
-                for row in new {
-                    held.extend_from_slice(&row[columns.clone()]);
-                }
-            }
+    /// Appends the keys and values of the next positions: `qkv`, of shape `[n, 3 * n_embd]`, has them behind their
+    /// queries. Costs time in proportion to `n`, whatever is held already (amortised).
+    pub fn append(&mut self, qkv: &[f32]) {
+        let n_embd = self.n_embd();
+        let len = self.len + qkv.len() / (3 * n_embd);
+        if len > self.room {
+            self.room = len.max(FIRST_POSITIONS).max(2 * self.room).min(self.context.max(len));
         }
-        Ok(())
+        match &mut self.heads {
+            Heads::Exact(heads) => write(heads, qkv, self.len, self.room, self.head_dim),
+            Heads::Rounded(heads) => write(heads, qkv, self.len, self.room, self.head_dim),
+        }
+        self.len = len;
     }
 
     /// Forgets the positions from `len` on. Does nothing if fewer are held.
     pub fn truncate(&mut self, len: usize) {
-        for head in &mut self.heads {
-            head.keys.truncate(len * self.head_dim);
-            head.values.truncate(len * self.head_dim);
-        }
+        self.len = self.len.min(len);
     }
 
     /// Positions held.
     pub fn len(&self) -> usize {
-        self.heads.first().map_or(0, |head| head.keys.len() / self.head_dim)
+        self.len
     }
 
     /// Width of a head.
@@ -59,63 +86,71 @@ impl BlockCache {
         self.head_dim
     }
 
-    /// Keys and values of each head, both `[position, head_dim]`.
-    pub fn heads(&self) -> impl ExactSizeIterator<Item = (&[f32], &[f32])> {
-        self.heads.iter().map(|head| (head.keys.as_slice(), head.values.as_slice()))
+    /// Width of all heads together.
+    pub fn n_embd(&self) -> usize {
+        let heads = match &self.heads {
+            Heads::Exact(heads) => heads.len(),
+            Heads::Rounded(heads) => heads.len(),
+        };
+        heads * self.head_dim
+    }
+
+    /// Keys and values of each head. What they hold beyond [`len`](Self::len) is of no meaning.
+    pub fn heads(&self) -> &Heads {
+        &self.heads
     }
 }
 
-/// Grows by doubling like `Vec` does, but never past what a full context needs.
-fn reserve(held: &mut Vec<f32>, more: usize, head_dim: usize, context: usize) {
-    let needed = held.len() + more;
-    if needed > held.capacity() {
-        let doubled = (2 * held.capacity()).max(FIRST_POSITIONS * head_dim).min(context * head_dim);
-        held.reserve_exact(doubled.max(needed) - held.len());
+fn write<H: Head>(heads: &mut [H], qkv: &[f32], from: usize, room: usize, head_dim: usize) {
+    let n_embd = heads.len() * head_dim;
+    for (index, head) in heads.iter_mut().enumerate() {
+        head.reserve(room);
+        for (position, qkv) in (from..).zip(qkv.chunks_exact(3 * n_embd)) {
+            let key = &qkv[n_embd + index * head_dim..][..head_dim];
+            let value = &qkv[2 * n_embd + index * head_dim..][..head_dim];
+            head.set(position, key, value);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use candle_core::Device;
-
     use super::*;
 
-    /// Row `p` of `n` rows starting at position `from` holds `1000 p + column`.
-    fn positions(from: usize, n: usize) -> Tensor {
-        let numbers: Vec<f32> = (from..from + n).flat_map(|p| (0..6).map(move |c| (1000 * p + c) as f32)).collect();
-        Tensor::from_vec(numbers, (n, 6), &Device::Cpu).unwrap()
-    }
-
-    #[test]
-    fn heads_hold_their_own_columns_position_by_position() {
-        let mut cache = BlockCache::new(2, 3, 8);
-        cache.append(&positions(0, 2), &positions(10, 2)).unwrap();
-        cache.append(&positions(2, 1), &positions(12, 1)).unwrap();
-        let heads: Vec<_> = cache.heads().collect();
-        assert_eq!(heads[1].0, [3.0, 4.0, 5.0, 1003.0, 1004.0, 1005.0, 2003.0, 2004.0, 2005.0]);
-        assert_eq!(heads[0].1[6..], [12000.0, 12001.0, 12002.0]);
-        assert_eq!(cache.len(), 3);
+    /// `n` positions from `from` on, in two heads of three numbers.
+    fn positions(from: usize, n: usize) -> Vec<f32> {
+        (from..from + n).flat_map(|p| (0..18).map(move |column| (1000 * p + column) as f32)).collect()
     }
 
     #[test]
     fn truncated_positions_are_overwritten_by_the_next() {
-        let mut cache = BlockCache::new(2, 3, 8);
-        cache.append(&positions(0, 4), &positions(0, 4)).unwrap();
-        cache.truncate(5);
-        assert_eq!(cache.len(), 4);
-        cache.truncate(1);
-        cache.append(&positions(7, 1), &positions(7, 1)).unwrap();
-        assert_eq!(cache.heads().next().unwrap().0, [0.0, 1.0, 2.0, 7000.0, 7001.0, 7002.0]);
+        for storage in [Storage::Exact, Storage::Rounded] {
+            let mut cache = BlockCache::new(2, 3, 8, storage);
+            cache.append(&positions(0, 4));
+            cache.truncate(5);
+            assert_eq!(cache.len(), 4);
+            cache.truncate(1);
+            cache.append(&positions(7, 1));
+            let mut fresh = BlockCache::new(2, 3, 8, storage);
+            fresh.append(&positions(0, 1));
+            fresh.append(&positions(7, 1));
+            let attend = |cache: &BlockCache| {
+                let mut out = [0.0; 6];
+                super::super::attention::attention(&positions(9, 1), cache, 1e-6, &mut Default::default(), &mut out);
+                out
+            };
+            assert_eq!((cache.len(), attend(&cache)), (2, attend(&fresh)), "{storage:?}");
+        }
     }
 
     #[test]
-    fn memory_doubles_and_ends_at_the_context() {
-        let (mut cache, mut sizes) = (BlockCache::new(1, 6, 300), Vec::new());
+    fn room_doubles_and_ends_at_the_context() {
+        let (mut cache, mut rooms) = (BlockCache::new(2, 3, 300, Storage::Rounded), Vec::new());
         for p in 0..300 {
-            cache.append(&positions(p, 1), &positions(p, 1)).unwrap();
-            sizes.push(cache.heads[0].keys.capacity() / 6);
+            cache.append(&positions(p, 1));
+            rooms.push(cache.room);
         }
-        sizes.dedup();
-        assert_eq!(sizes, [64, 128, 256, 300]);
+        rooms.dedup();
+        assert_eq!(rooms, [64, 128, 256, 300]);
     }
 }

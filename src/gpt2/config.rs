@@ -1,8 +1,8 @@
 //! What a GPT-2 checkpoint says about its own shape and arithmetic.
 
-use candle_nn::Activation;
 use serde::Deserialize;
 
+use super::activation::Activation;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The hyperparameters of a GPT-2, under Hugging Face's names.

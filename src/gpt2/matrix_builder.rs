@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use candle_core::quantized::k_quants::{BlockQ4_0, BlockQ8_0};
-use candle_core::quantized::{GgmlType, QStorage, QTensor};
-
+use super::blocks::Blocks;
 use super::linear::{BLOCK, Matrix, Precision};
 use super::memory;
 use super::panels::Panels;
+use super::quantise::{self, Block, Q4_0_BYTES, Q8_0_BYTES};
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::{Q4, Q8, Weights};
 
 /// Rows of a turned matrix that are gathered in one run through its memory.
 const GATHERED: usize = 16;
@@ -46,8 +46,8 @@ enum State {
 /// What will be kept.
 enum Numbers {
     F32(Panels),
-    Q8_0(Vec<BlockQ8_0>),
-    Q4_0(Vec<BlockQ4_0>),
+    Q8_0(Blocks<Q8>),
+    Q4_0(Blocks<Q4>),
 }
 
 impl MatrixBuilder {
@@ -98,7 +98,7 @@ impl MatrixBuilder {
             State::Repeated(other) => {
                 let mut piece = Numbers::zeros(rows.len() / inputs, inputs, other.precision())?;
                 piece.set_rows(0, rows, inputs);
-                let piece = piece.into_matrix(rows.len() / inputs, inputs)?;
+                let piece = piece.into_matrix();
                 self.compare(first, &piece)?;
             }
         }
@@ -115,30 +115,21 @@ impl MatrixBuilder {
     /// # Errors
     /// As [`push`](Self::push).
     pub fn push_blocks(&mut self, bytes: &[u8]) -> Result<()> {
-        let first = self.taken;
-        let row_bytes = |precision: Precision| precision.bytes(1, self.inputs as u64) as usize;
-        let row = match &mut self.state {
-            State::Rows(Numbers::Q8_0(blocks)) => {
-                let row = row_bytes(Precision::Q8_0);
-                bytes_of(blocks)[first * row..][..bytes.len()].copy_from_slice(bytes);
-                row
-            }
-            State::Rows(Numbers::Q4_0(blocks)) => {
-                let row = row_bytes(Precision::Q4_0);
-                bytes_of(blocks)[first * row..][..bytes.len()].copy_from_slice(bytes);
-                row
-            }
-            State::Repeated(other) if other.precision() != Precision::F32 => {
+        let (first, inputs) = (self.taken, self.inputs);
+        let rows = match &mut self.state {
+            State::Rows(numbers) => numbers.set_blocks(first, bytes, inputs)?,
+            State::Repeated(other) => {
                 let precision = other.precision();
-                let row = row_bytes(precision);
-                let mut piece = Self::new(bytes.len() / row, self.inputs, precision, Order::OutputsFirst)?;
-                piece.push_blocks(bytes)?;
-                self.compare(first, &piece.finish()?)?;
-                row
+                let rows = bytes.len() / (precision.stored().type_size() * (inputs / BLOCK));
+                let mut piece = Numbers::zeros(rows, inputs, precision)?;
+                piece.set_blocks(0, bytes, inputs)?;
+                let piece = piece.into_matrix();
+                self.compare(first, &piece)?;
+                rows
             }
-            _ => return Err(Error::new(ErrorKind::Engine, "blocks were given to a matrix that has none")),
+            State::Columns(_) | State::Turned(..) => return Err(no_blocks()),
         };
-        self.taken += bytes.len() / row;
+        self.taken += rows;
         Ok(())
     }
 
@@ -146,23 +137,12 @@ impl MatrixBuilder {
     fn compare(&mut self, first: usize, piece: &Matrix) -> Result<()> {
         let State::Repeated(other) = &self.state else { return Ok(()) };
         let rows = piece.shape().0;
-        let same = match (other, piece) {
-            (Matrix::F32(other), Matrix::F32(piece)) => {
-                (0..rows).all(|row| other.row(first + row).map(f32::to_bits).eq(piece.row(row).map(f32::to_bits)))
-            }
-            (Matrix::Blocks(other), Matrix::Blocks(piece)) => {
-                let (other, piece) = (other.data()?, piece.data()?);
-                let row = piece.len() / rows;
-                other[first * row..][..piece.len()] == *piece
-            }
-            _ => false,
-        };
-        if same {
+        if (0..rows).all(|row| same_row(other, first + row, piece, row)) {
             return Ok(());
         }
         let mut own = Numbers::zeros(self.outputs, self.inputs, other.precision())?;
-        own.copy_rows(0, other, first, self.inputs)?;
-        own.copy_rows(first, piece, rows, self.inputs)?;
+        own.copy_rows(0, other, first)?;
+        own.copy_rows(first, piece, rows)?;
         self.state = State::Rows(own);
         Ok(())
     }
@@ -178,8 +158,8 @@ impl MatrixBuilder {
             return Err(Error::new(ErrorKind::Engine, format!("a matrix got {taken} of its {expected} rows")));
         }
         match state {
-            State::Rows(numbers) => numbers.into_matrix(outputs, inputs),
-            State::Columns(panels) => Numbers::F32(panels).into_matrix(outputs, inputs),
+            State::Rows(numbers) => Ok(numbers.into_matrix()),
+            State::Columns(panels) => Ok(Numbers::F32(panels).into_matrix()),
             State::Repeated(other) => Ok(other),
             State::Turned(turned, precision) => {
                 let mut numbers = Numbers::zeros(outputs, inputs, precision)?;
@@ -194,7 +174,7 @@ impl MatrixBuilder {
                     numbers.set_rows(first, &rows[..count * inputs], inputs);
                 }
                 drop(turned);
-                numbers.into_matrix(outputs, inputs)
+                Ok(numbers.into_matrix())
             }
         }
     }
@@ -202,88 +182,92 @@ impl MatrixBuilder {
 
 impl Numbers {
     fn zeros(outputs: usize, inputs: usize, precision: Precision) -> Result<Self> {
-        let blocks = outputs * (inputs / BLOCK);
         Ok(match precision {
             Precision::F32 => Self::F32(Panels::zeros(outputs, inputs)?),
-            Precision::Q8_0 => Self::Q8_0(memory::filled(blocks, BlockQ8_0::zeros())?),
-            Precision::Q4_0 => Self::Q4_0(memory::filled(blocks, BlockQ4_0::zeros())?),
+            Precision::Q8_0 => Self::Q8_0(Blocks::zeros(outputs, inputs)?),
+            Precision::Q4_0 => Self::Q4_0(Blocks::zeros(outputs, inputs)?),
         })
     }
 
     /// Writes complete rows of `inputs` numbers from row `first` on.
     fn set_rows(&mut self, first: usize, rows: &[f32], inputs: usize) {
-        let (from, count) = (first * (inputs / BLOCK), rows.len() / BLOCK);
-        match self {
-            Self::F32(panels) => {
-                for (output, row) in (first..).zip(rows.chunks_exact(inputs)) {
-                    panels.set_row(output, row);
-                }
+        for (output, row) in (first..).zip(rows.chunks_exact(inputs)) {
+            let blocks = row.as_chunks::<BLOCK>().0.iter();
+            match self {
+                Self::F32(panels) => panels.set_row(output, row.iter().copied()),
+                Self::Q8_0(held) => held.set_row(output, blocks.map(quantise::to_q8_0)),
+                Self::Q4_0(held) => held.set_row(output, blocks.map(quantise::to_q4_0)),
             }
-            Self::Q8_0(blocks) => BlockQ8_0::from_float(rows, &mut blocks[from..][..count]),
-            Self::Q4_0(blocks) => BlockQ4_0::from_float(rows, &mut blocks[from..][..count]),
+        }
+    }
+
+    /// Writes complete rows from row `first` on, given as blocks of a file; says how many.
+    fn set_blocks(&mut self, first: usize, bytes: &[u8], inputs: usize) -> Result<usize> {
+        match self {
+            Self::F32(_) => Err(no_blocks()),
+            Self::Q8_0(held) => Ok(set_blocks::<_, Q8_0_BYTES>(held, first, bytes, inputs, quantise::from_q8_0)),
+            Self::Q4_0(held) => Ok(set_blocks::<_, Q4_0_BYTES>(held, first, bytes, inputs, quantise::from_q4_0)),
         }
     }
 
     /// Writes the first `rows` rows of `matrix`, which is held alike, from row `first` on.
-    fn copy_rows(&mut self, first: usize, matrix: &Matrix, rows: usize, inputs: usize) -> Result<()> {
-        let copy = |to: &mut [u8], blocks: &QTensor| -> Result<()> {
-            let from = blocks.data()?;
-            let row = from.len() / blocks.shape().dims()[0];
-            to[first * row..][..rows * row].copy_from_slice(&from[..rows * row]);
-            Ok(())
-        };
-        match (self, matrix) {
-            (Self::F32(panels), Matrix::F32(other)) => {
-                let mut numbers = Vec::with_capacity(inputs);
-                for row in 0..rows {
-                    numbers.clear();
-                    numbers.extend(other.row(row));
-                    panels.set_row(first + row, &numbers);
-                }
-                Ok(())
+    fn copy_rows(&mut self, first: usize, matrix: &Matrix, rows: usize) -> Result<()> {
+        for row in 0..rows {
+            match (&mut *self, matrix) {
+                (Self::F32(held), Matrix::F32(other)) => held.set_row(first + row, other.row(row)),
+                (Self::Q8_0(held), Matrix::Q8_0(other)) => held.set_row(first + row, other.blocks(row)),
+                (Self::Q4_0(held), Matrix::Q4_0(other)) => held.set_row(first + row, other.blocks(row)),
+                _ => return Err(Error::new(ErrorKind::Engine, "rows of another precision were to be copied")),
             }
-            (Self::Q8_0(blocks), Matrix::Blocks(other)) => copy(bytes_of(blocks), other),
-            (Self::Q4_0(blocks), Matrix::Blocks(other)) => copy(bytes_of(blocks), other),
-            _ => Err(Error::new(ErrorKind::Engine, "rows of another precision were to be copied")),
         }
+        Ok(())
     }
 
-    fn into_matrix(self, outputs: usize, inputs: usize) -> Result<Matrix> {
-        let storage = match self {
-            Self::F32(panels) => return Ok(Matrix::F32(Arc::new(panels))),
-            Self::Q8_0(blocks) => QStorage::Cpu(Box::new(blocks)),
-            Self::Q4_0(blocks) => QStorage::Cpu(Box::new(blocks)),
-        };
-        Ok(Matrix::Blocks(Arc::new(QTensor::new(storage, (outputs, inputs))?)))
+    fn into_matrix(self) -> Matrix {
+        match self {
+            Self::F32(panels) => Matrix::F32(Arc::new(panels)),
+            Self::Q8_0(blocks) => Matrix::Q8_0(Arc::new(blocks)),
+            Self::Q4_0(blocks) => Matrix::Q4_0(Arc::new(blocks)),
+        }
     }
 }
 
-/// A block that is nothing but its bytes.
-///
-/// # Safety
-/// The type must have no padding, and every pattern of bits must be a value of it.
-unsafe trait Plain: Sized {}
+fn set_blocks<W: Weights, const BYTES: usize>(
+    held: &mut Blocks<W>,
+    first: usize,
+    bytes: &[u8],
+    inputs: usize,
+    read: impl Fn(&[u8; BYTES]) -> Block,
+) -> usize {
+    let rows = bytes.as_chunks::<BYTES>().0.chunks_exact(inputs / BLOCK);
+    let count = rows.len();
+    for (output, row) in (first..).zip(rows) {
+        held.set_row(output, row.iter().map(&read));
+    }
+    count
+}
 
-// SAFETY: `repr(C)`: an `f16` (two bytes, transparent over `u16`), then 32 `i8`; 2 + 32 is the size candle asserts at
-// compile time, so nothing is left for padding, and any bits are such numbers.
-unsafe impl Plain for BlockQ8_0 {}
-const _: () = assert!(size_of::<BlockQ8_0>() == 2 + 32);
+fn no_blocks() -> Error {
+    Error::new(ErrorKind::Engine, "blocks were given to a matrix that has none")
+}
 
-// SAFETY: as above, with 16 `u8` in place of the `i8`.
-unsafe impl Plain for BlockQ4_0 {}
-const _: () = assert!(size_of::<BlockQ4_0>() == 2 + 16);
-
-/// The memory of `blocks`, to copy blocks of a file into. Candle has no other way than to copy a whole matrix once more.
-fn bytes_of<B: Plain>(blocks: &mut [B]) -> &mut [u8] {
-    let size = size_of_val(blocks);
-    // SAFETY: the pointer and the size are those of one live, exclusively borrowed slice, whose lifetime the result
-    // keeps; bytes need no alignment; `Plain` promises that all bytes are initialised and may be written with any value.
-    unsafe { std::slice::from_raw_parts_mut(blocks.as_mut_ptr().cast(), size) }
+/// Whether a row of one matrix is a row of another, which is held alike, bit by bit.
+fn same_row(a: &Matrix, a_row: usize, b: &Matrix, b_row: usize) -> bool {
+    fn same<W: Weights>(a: &Blocks<W>, a_row: usize, b: &Blocks<W>, b_row: usize) -> bool {
+        let bits = |(numbers, scale): ([i8; BLOCK], f32)| (numbers, scale.to_bits());
+        a.blocks(a_row).map(bits).eq(b.blocks(b_row).map(bits))
+    }
+    match (a, b) {
+        (Matrix::F32(a), Matrix::F32(b)) => a.row(a_row).map(f32::to_bits).eq(b.row(b_row).map(f32::to_bits)),
+        (Matrix::Q8_0(a), Matrix::Q8_0(b)) => same(a, a_row, b, b_row),
+        (Matrix::Q4_0(a), Matrix::Q4_0(b)) => same(a, a_row, b, b_row),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use candle_core::quantized::GgmlDType;
+    use candle_core::quantized::{GgmlDType, QTensor};
     use candle_core::{Device, Tensor};
     use proptest::prelude::*;
 
@@ -300,8 +284,13 @@ pub(super) mod tests {
         Tensor::from_vec(numbers, (rows, columns), &Device::Cpu).unwrap()
     }
 
-    fn numbers(tensor: &Tensor) -> Vec<f32> {
+    pub fn numbers(tensor: &Tensor) -> Vec<f32> {
         tensor.flatten_all().unwrap().to_vec1().unwrap()
+    }
+
+    /// The blocks that candle makes of `weights`, as the bytes of a file.
+    fn candle_blocks(weights: &Tensor, dtype: GgmlDType) -> Vec<u8> {
+        QTensor::quantize(weights, dtype).unwrap().data().unwrap().into_owned()
     }
 
     pub fn matrix(weights: &Tensor, precision: Precision) -> Matrix {
@@ -313,8 +302,9 @@ pub(super) mod tests {
 
     /// All numbers, bit by bit.
     fn bits(matrix: &Matrix) -> Vec<u32> {
-        let ids: Vec<u32> = (0..matrix.shape().0 as u32).collect();
-        numbers(&matrix.rows(&ids).unwrap()).iter().map(|number| number.to_bits()).collect()
+        let (ids, mut rows): (Vec<u32>, _) = ((0..matrix.shape().0 as u32).collect(), Vec::new());
+        matrix.rows(&ids, &mut rows);
+        rows.iter().map(|number| number.to_bits()).collect()
     }
 
     fn push_in_pieces(builder: &mut MatrixBuilder, numbers: &[f32], width: usize, rows: usize) {
@@ -340,19 +330,19 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn quantised_rows_are_those_of_candle(outputs in 1..9usize, seed: u32) {
-            let weights = random(outputs, 96, seed);
+        fn quantised_rows_are_those_of_candle(outputs in 1..9usize, exponent in -6..4i32, seed: u32) {
+            let weights = (random(outputs, 96, seed) * 10f64.powi(exponent)).unwrap();
             for (precision, dtype) in [(Precision::Q8_0, GgmlDType::Q8_0), (Precision::Q4_0, GgmlDType::Q4_0)] {
                 let oracle = QTensor::quantize(&weights, dtype).unwrap();
-                let Matrix::Blocks(blocks) = matrix(&weights, precision) else { panic!("{precision:?}") };
-                prop_assert_eq!(blocks.data().unwrap(), oracle.data().unwrap());
+                let expected = numbers(&oracle.dequantize(&Device::Cpu).unwrap());
+                let expected: Vec<u32> = expected.iter().map(|number| number.to_bits()).collect();
+                prop_assert_eq!(bits(&matrix(&weights, precision)), expected.clone());
                 let mut copied = MatrixBuilder::new(outputs, 96, precision, Order::OutputsFirst).unwrap();
-                let data = oracle.data().unwrap();
+                let data = candle_blocks(&weights, dtype);
                 for row in data.chunks(data.len() / outputs) {
                     copied.push_blocks(row).unwrap();
                 }
-                let Matrix::Blocks(copied) = copied.finish().unwrap() else { panic!("{precision:?}") };
-                prop_assert_eq!(copied.data().unwrap(), oracle.data().unwrap());
+                prop_assert_eq!(bits(&copied.finish().unwrap()), expected);
             }
         }
 
@@ -374,9 +364,9 @@ pub(super) mod tests {
                 let got = builder.finish().unwrap();
                 prop_assert_eq!(got.shares(&first), change.is_none());
                 prop_assert_eq!(bits(&got), bits(&matrix(&changed, precision)));
-                if let Matrix::Blocks(blocks) = matrix(&changed, precision) {
+                if precision != Precision::F32 {
                     let mut builder = MatrixBuilder::perhaps(&first);
-                    let data = blocks.data().unwrap();
+                    let data = candle_blocks(&changed, precision.stored());
                     for row in data.chunks(rows * data.len() / outputs) {
                         builder.push_blocks(row).unwrap();
                     }

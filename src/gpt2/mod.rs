@@ -1,6 +1,8 @@
 //! GPT-2: configuration, weights, forward pass and published checkpoints.
 
+mod activation;
 mod attention;
+mod blocks;
 mod cache;
 pub mod checkpoint;
 mod config;
@@ -8,15 +10,20 @@ mod linear;
 mod matrix_builder;
 mod memory;
 mod network;
+mod norm;
 mod panels;
+mod profile;
+mod quantise;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::LanguageModel;
 
-use cache::BlockCache;
+pub use activation::Activation;
+use cache::{BlockCache, Storage};
 pub use config::Config;
 pub use linear::Precision;
-use network::Network;
+use network::{Network, Workspace};
+pub use profile::PartTimes;
 
 /// A GPT-2 with the keys and values of the positions it has processed.
 ///
@@ -26,14 +33,21 @@ pub struct Gpt2 {
     config: Config,
     network: Network,
     cache: Vec<BlockCache>,
+    work: Workspace,
     logits: Vec<f32>,
 }
 
 impl Gpt2 {
     /// A model that has processed nothing yet; `network` has the shapes `config` says.
-    fn new(config: Config, network: Network) -> Self {
-        let block = BlockCache::new(config.n_head, config.head_dim(), config.n_positions);
-        Self { cache: vec![block; config.n_layer], logits: Vec::new(), config, network }
+    fn new(config: Config, network: Network, storage: Storage) -> Self {
+        let block = BlockCache::new(config.n_head, config.head_dim(), config.n_positions, storage);
+        let cache = vec![block; config.n_layer];
+        Self { cache, work: Workspace::default(), logits: Vec::new(), config, network }
+    }
+
+    /// Times the parts of all passes from now on with `clock`, which returns milliseconds from any fixed moment.
+    pub fn set_clock(&mut self, clock: fn() -> f64) {
+        self.work.stopwatch.clock = Some(clock);
     }
 
     /// The hyperparameters.
@@ -62,21 +76,6 @@ impl Gpt2 {
         }
         Ok(())
     }
-
-    /// Runs `pass` on the hidden states of `ids`; forgets them again if anything fails.
-    fn process<T>(
-        &mut self,
-        ids: &[u32],
-        pass: impl FnOnce(&Network, candle_core::Tensor) -> candle_core::Result<T>,
-    ) -> Result<T> {
-        self.check(ids)?;
-        let held = self.len();
-        let result = self.network.hidden(ids, &mut self.cache).and_then(|hidden| pass(&self.network, hidden));
-        if result.is_err() {
-            self.truncate(held);
-        }
-        Ok(result?)
-    }
 }
 
 impl std::fmt::Debug for Gpt2 {
@@ -99,15 +98,19 @@ impl LanguageModel for Gpt2 {
     }
 
     fn feed(&mut self, ids: &[u32]) -> Result<&[f32]> {
-        self.logits = self.process(ids, |network, hidden| {
-            let last = hidden.narrow(0, hidden.dim(0)? - 1, 1)?;
-            network.logits(&last)?.squeeze(0)?.to_vec1()
-        })?;
-        Ok(&self.logits)
+        self.check(ids)?;
+        let Self { network, cache, work, logits, .. } = self;
+        network.hidden(ids, cache, work);
+        network.logits(ids.len() - 1..ids.len(), work, logits);
+        Ok(logits)
     }
 
     fn score(&mut self, ids: &[u32]) -> Result<Vec<Vec<f32>>> {
-        self.process(ids, |network, hidden| network.logits(&hidden)?.to_vec2())
+        self.check(ids)?;
+        let Self { network, cache, work, logits, config } = self;
+        network.hidden(ids, cache, work);
+        network.logits(0..ids.len(), work, logits);
+        Ok(logits.chunks_exact(config.vocab_size).map(<[f32]>::to_vec).collect())
     }
 
     fn truncate(&mut self, len: usize) {

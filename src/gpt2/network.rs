@@ -1,13 +1,18 @@
 //! The forward pass of GPT-2 (Radford et al., 2019), in the published architecture: learned positions, layer norm
 //! before each part of a block, one layer norm after the last block, and the token embedding as output head.
+//!
+//! It is written on plain rows of floats. What lies under it, the products, attention and the functions of single
+//! numbers, differs by precision and instruction set; this does not.
 
-use candle_core::{Device, Result, Tensor};
-use candle_nn::{Activation, LayerNorm};
-use candle_transformers::utils::build_causal_mask;
+use std::ops::Range;
 
-use super::attention::Attention;
+use super::activation::Activation;
+use super::attention::{self, attention};
 use super::cache::BlockCache;
 use super::linear::{Linear, Matrix};
+use super::norm::LayerNorm;
+use super::profile::{Part, Stopwatch};
+use crate::kernels::Quantised;
 
 /// The weights of a whole model.
 #[derive(Clone)]
@@ -15,7 +20,7 @@ pub struct Network {
     /// `wte`: `[vocab_size, n_embd]`.
     pub token_embedding: Matrix,
     /// `wpe`: `[n_positions, n_embd]`.
-    pub position_embedding: Tensor,
+    pub position_embedding: Vec<f32>,
     /// The blocks, from the input on.
     pub blocks: Vec<Block>,
     /// `ln_f`.
@@ -45,41 +50,85 @@ pub struct Block {
     pub mlp_down: Linear,
 }
 
+/// What a pass works in: rows of floats, one for each id. It is kept from pass to pass, so that a step allocates
+/// nothing.
+#[derive(Default)]
+pub struct Workspace {
+    /// `[n, n_embd]`: what the blocks add to, and in the end the last hidden states.
+    hidden: Vec<f32>,
+    /// `[n, n_embd]`: what a part of a block begins with.
+    normed: Vec<f32>,
+    /// `[n, 3 * n_embd]`.
+    qkv: Vec<f32>,
+    /// `[n, n_embd]`: the heads, side by side.
+    heads: Vec<f32>,
+    /// `[n, n_inner]`.
+    inner: Vec<f32>,
+    /// `[n, n_embd]`: what a part of a block ends with.
+    added: Vec<f32>,
+    quantised: Vec<Quantised>,
+    attention: attention::Scratch,
+    /// Times the parts.
+    pub stopwatch: Stopwatch,
+}
+
 impl Network {
-    /// The last hidden state of each of `ids`, `[n, n_embd]`, after the positions that `cache` (one per block) holds;
-    /// their keys and values are appended to it.
-    pub fn hidden(&self, ids: &[u32], cache: &mut [BlockCache]) -> Result<Tensor> {
-        let (n, past) = (ids.len(), cache.first().map_or(0, BlockCache::len));
-        let mask = build_causal_mask(n, past, &Device::Cpu)?;
-        let mut x = (self.token_embedding.rows(ids)? + self.position_embedding.narrow(0, past, n)?)?;
+    /// Computes the last hidden state of each of `ids` after the positions that `cache` (one per block) holds, and
+    /// appends their keys and values to it. Ids must be in the vocabulary, and positions in the context.
+    pub fn hidden(&self, ids: &[u32], cache: &mut [BlockCache], work: &mut Workspace) {
+        work.stopwatch.start();
+        let past = cache.first().map_or(0, BlockCache::len);
+        self.token_embedding.rows(ids, &mut work.hidden);
+        let n_embd = work.hidden.len() / ids.len();
+        add(&mut work.hidden, &self.position_embedding[past * n_embd..]);
+        work.stopwatch.lap(Part::Embedding);
         for (block, cache) in self.blocks.iter().zip(cache) {
-            x = block.forward(&x, &mask, cache)?;
+            block.forward(cache, work);
         }
-        Ok(x)
     }
 
-    /// The logits, `[n, vocab_size]`, for last hidden states `[n, n_embd]`.
-    pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
-        hidden.apply(&self.norm)?.apply(&self.head)
+    /// The logits for the last hidden states `rows` into `logits`: `[rows.len(), vocab_size]`.
+    pub fn logits(&self, rows: Range<usize>, work: &mut Workspace, logits: &mut Vec<f32>) {
+        work.stopwatch.start();
+        let n_embd = self.head.shape().1;
+        self.norm.forward(&work.hidden[rows.start * n_embd..rows.end * n_embd], &mut work.normed);
+        self.head.product(&work.normed, &mut work.quantised, logits);
+        work.stopwatch.lap(Part::Head);
     }
 }
 
 impl Block {
-    /// `x + attention(norm(x))`, then the same with the feed-forward part; `[n, n_embd]` to `[n, n_embd]`.
-    fn forward(&self, x: &Tensor, mask: &Tensor, cache: &mut BlockCache) -> Result<Tensor> {
-        let x = (x + self.attention(&x.apply(&self.attention_norm)?, mask, cache)?)?;
-        &x + self.mlp(&x.apply(&self.mlp_norm)?)?
+    /// `x + attention(norm(x))`, and then the same with the feed-forward part, where `x` is `work.hidden`.
+    fn forward(&self, cache: &mut BlockCache, work: &mut Workspace) {
+        self.attention_norm.forward(&work.hidden, &mut work.normed);
+        self.attention(cache, work);
+        add(&mut work.hidden, &work.added);
+        work.stopwatch.lap(Part::Attention);
+
+        self.mlp_norm.forward(&work.hidden, &mut work.normed);
+        self.mlp(work);
+        add(&mut work.hidden, &work.added);
+        work.stopwatch.lap(Part::Mlp);
     }
 
-    fn attention(&self, x: &Tensor, mask: &Tensor, cache: &mut BlockCache) -> Result<Tensor> {
-        let n_embd = x.dim(1)?;
-        let qkv = x.apply(&self.qkv)?;
-        let [q, k, v] = [0, 1, 2].map(|part| qkv.narrow(1, part * n_embd, n_embd));
-        cache.append(&k?, &v?)?;
-        q?.apply_op2_no_bwd(mask, &Attention { cache, scale: self.attention_scale })?.apply(&self.attention_output)
+    fn attention(&self, cache: &mut BlockCache, work: &mut Workspace) {
+        self.qkv.forward(&work.normed, &mut work.quantised, &mut work.qkv);
+        cache.append(&work.qkv);
+        work.heads.resize(work.hidden.len(), 0.0);
+        attention(&work.qkv, cache, self.attention_scale, &mut work.attention, &mut work.heads);
+        self.attention_output.forward(&work.heads, &mut work.quantised, &mut work.added);
     }
 
-    fn mlp(&self, x: &Tensor) -> Result<Tensor> {
-        x.apply(&self.mlp_up)?.apply(&self.activation)?.apply(&self.mlp_down)
+    fn mlp(&self, work: &mut Workspace) {
+        self.mlp_up.forward(&work.normed, &mut work.quantised, &mut work.inner);
+        self.activation.apply(&mut work.inner);
+        self.mlp_down.forward(&work.inner, &mut work.quantised, &mut work.added);
+    }
+}
+
+/// Adds `other`, which may go on, to `x`.
+fn add(x: &mut [f32], other: &[f32]) {
+    for (x, other) in x.iter_mut().zip(other) {
+        *x += other;
     }
 }

@@ -1,7 +1,5 @@
 //! A matrix in 32-bit floats and its product: the reference.
 
-use candle_core::{CpuStorage, CustomOp1, Device, Layout, Result, Shape, Tensor, bail};
-
 use super::memory;
 use crate::error;
 
@@ -36,10 +34,10 @@ impl Panels {
     }
 
     /// Writes the weights of one output.
-    pub fn set_row(&mut self, output: usize, row: &[f32]) {
+    pub fn set_row(&mut self, output: usize, row: impl IntoIterator<Item = f32>) {
         let panel = &mut self.data[output / WIDTH * WIDTH * self.inputs..][..WIDTH * self.inputs];
         for (lanes, number) in panel.chunks_exact_mut(WIDTH).zip(row) {
-            lanes[output % WIDTH] = *number;
+            lanes[output % WIDTH] = number;
         }
     }
 
@@ -67,22 +65,8 @@ impl Panels {
         (self.outputs, self.inputs)
     }
 
-    /// The rows `ids`, shape `[ids.len(), in]`.
-    pub fn rows(&self, ids: &[u32]) -> Result<Tensor> {
-        let mut rows: Vec<f32> = Vec::with_capacity(ids.len() * self.inputs);
-        for &id in ids {
-            let id = id as usize;
-            if id >= self.outputs {
-                bail!("row {id} of a matrix with {}", self.outputs);
-            }
-            rows.extend(self.row(id));
-        }
-        Tensor::from_vec(rows, (ids.len(), self.inputs), &Device::Cpu)
-    }
-
-    /// `x` of shape `[n, in]`, row by row, to `[n, out]`.
-    fn product(&self, x: &[f32]) -> Vec<f32> {
-        let mut out = vec![0.0; x.len() / self.inputs * self.outputs];
+    /// `x` of shape `[n, in]`, row by row, to `out` of shape `[n, out]`.
+    pub fn product(&self, x: &[f32], out: &mut [f32]) {
         for (index, panel) in self.data.chunks_exact(self.inputs * WIDTH).enumerate() {
             let first = index * WIDTH;
             let used = WIDTH.min(self.outputs - first);
@@ -101,7 +85,6 @@ impl Panels {
                 put(whole + row, &self.tile::<1>(panel, xs)[0]);
             }
         }
-        out
     }
 
     /// `N` rows of activations times one panel; each lane sums over the inputs in their order, whatever `N` is.
@@ -117,21 +100,5 @@ impl Panels {
             }
         }
         sums
-    }
-}
-
-impl CustomOp1 for Panels {
-    fn name(&self) -> &'static str {
-        "f32-product"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let (n, inputs) = layout.shape().dims2()?;
-        let Some((start, end)) = layout.contiguous_offsets() else { bail!("activations must be contiguous") };
-        if inputs != self.inputs {
-            bail!("activations of width {inputs} for a matrix with {} inputs", self.inputs);
-        }
-        let out = self.product(&x.as_slice::<f32>()?[start..end]);
-        Ok((CpuStorage::F32(out), (n, self.outputs).into()))
     }
 }

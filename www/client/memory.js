@@ -3,8 +3,14 @@
 /** @typedef {'f32' | 'q8_0' | 'q4_0'} Precision */
 /** @typedef {{ n_layer: number, n_embd: number, n_ctx: number, n_vocab: number }} Shape of a GPT-2 with a tied head. */
 
-/** Bytes of a weight. The quantised formats hold 32 weights in 8 or 4 bits and one 16-bit scale. */
-export const BYTES = { f32: 4, q8_0: 34 / 32, q4_0: 18 / 32 };
+/** Bytes of a weight. The quantised formats hold 32 weights in 8 or 4 bits and one 32-bit scale. */
+export const BYTES = { f32: 4, q8_0: 36 / 32, q4_0: 20 / 32 };
+
+/** Outputs of a matrix that are kept side by side: only the vocabulary is no multiple of that. */
+const ROWS = { f32: 16, q8_0: 4, q4_0: 4 };
+
+/** Width of a head, in every published GPT-2. */
+const HEAD = 64;
 
 /** What a 32-bit WebAssembly module can address. */
 export const MOST = 2 ** 32;
@@ -29,10 +35,11 @@ export const parameters = (shape) => matrices(shape) + rest(shape);
  */
 export function memoryNeeded(shape, precision) {
   const weights = matrices(shape) * BYTES[precision] + rest(shape) * BYTES.f32;
-  const cache = 2 * shape.n_layer * shape.n_ctx * shape.n_embd * 4;
+  // In f32; or keys in 16 bits and values in 8, with a scale each.
+  const head = precision === 'f32' ? 2 * 4 * HEAD : (2 + 1) * HEAD + 2 * 4;
+  const cache = shape.n_layer * shape.n_ctx * (shape.n_embd / HEAD) * head;
   const turned = precision === 'f32' ? 0 : 4 * (4 * shape.n_embd ** 2);
-  // In f32 rows are kept in panels of 16; only the vocabulary is no multiple of that.
-  const padding = precision === 'f32' ? (-shape.n_vocab & 15) * shape.n_embd * BYTES.f32 : 0;
+  const padding = (-shape.n_vocab & (ROWS[precision] - 1)) * shape.n_embd * BYTES[precision];
   return weights + padding + cache + turned + WORKING_SPACE;
 }
 

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::Tensor;
-use candle_nn::LayerNorm;
-
 use super::parts::{Names, Part, Slot};
 use super::receiver::Held;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::config::Config;
 use crate::gpt2::linear::{Linear, Matrix, Precision};
 use crate::gpt2::network::{Block, Network};
+use crate::gpt2::norm::LayerNorm;
 
 /// A network, what most of its weights are held in, and their number.
 pub(super) struct Assembled {
@@ -67,7 +65,7 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn norm(&mut self, block: Option<usize>, part: Part) -> Result<LayerNorm> {
         let [scale, shift] = [false, true].map(|bias| Slot { block, part, bias });
-        Ok(LayerNorm::new(self.plain(scale)?, self.plain(shift)?, self.config.layer_norm_epsilon))
+        Ok(LayerNorm::new(self.plain(scale)?, self.plain(shift)?, self.config.layer_norm_epsilon as f32))
     }
 
     fn linear(&mut self, block: usize, part: Part) -> Result<Linear> {
@@ -75,11 +73,11 @@ impl Parts<'_> {
         Ok(Linear::new(self.matrix(weight)?, self.plain(bias)?))
     }
 
-    fn plain(&mut self, slot: Slot) -> Result<Tensor> {
+    fn plain(&mut self, slot: Slot) -> Result<Vec<f32>> {
         match self.held.remove(&slot) {
-            Some(Held::Plain(tensor)) => {
-                *self.weights.entry(Precision::F32).or_default() += tensor.elem_count();
-                Ok(tensor)
+            Some(Held::Plain(numbers)) => {
+                *self.weights.entry(Precision::F32).or_default() += numbers.len();
+                Ok(numbers)
             }
             _ => Err(missing(self.names, slot)),
         }

@@ -8,6 +8,8 @@ use super::Format;
 use super::parts::{Role, Slot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
+use crate::gpt2::attention::rounded::RoundedHead;
+use crate::gpt2::cache::Storage;
 use crate::gpt2::linear::{BLOCK, Precision};
 use crate::gpt2::memory::MIB;
 
@@ -61,6 +63,31 @@ pub(super) fn kept(found: &BTreeMap<Slot, Found>, asked: Option<Precision>) -> u
     found.iter().map(bytes).fold(0, u64::saturating_add)
 }
 
+/// What most of the weights will be held in.
+fn most_used(found: &BTreeMap<Slot, Found>, asked: Option<Precision>) -> Precision {
+    let mut weights: BTreeMap<Precision, u64> = BTreeMap::new();
+    for (slot, found) in found {
+        let (precision, shape) = match (slot.role(), found.shape.as_slice()) {
+            (Role::Table | Role::Weight, shape @ &[_, inputs]) => (precision_of(asked, found.dtype, inputs), shape),
+            (_, shape) => (Precision::F32, shape),
+        };
+        let count = shape.iter().fold(1, |count: u64, &size| count.saturating_mul(size as u64));
+        let all = weights.entry(precision).or_default();
+        *all = all.saturating_add(count);
+    }
+    weights.into_iter().max_by_key(|(_, count)| *count).map_or(Precision::F32, |(precision, _)| precision)
+}
+
+/// How a model holds keys and values, most of whose weights are in `precision`: the reference stays exact, and where
+/// weights are rounded, keys and values may be.
+pub(super) fn storage(precision: Precision, config: &Config) -> Storage {
+    if precision == Precision::F32 || config.head_dim() > RoundedHead::WIDEST {
+        Storage::Exact
+    } else {
+        Storage::Rounded
+    }
+}
+
 /// Bytes needed to load and run a model of these tensors: the tensors themselves, the keys and values of a full context,
 /// the largest matrix that is turned around on its way, and some working space.
 pub(super) fn needed(
@@ -70,9 +97,10 @@ pub(super) fn needed(
     turns: bool,
 ) -> u64 {
     let positions = config.map_or(0, |config| {
-        [2, 4, config.n_layer, config.n_positions, config.n_embd]
+        let head = storage(most_used(found, asked), config).bytes(config.head_dim() as u64);
+        [config.n_layer, config.n_head, config.n_positions]
             .into_iter()
-            .fold(1u64, |bytes, size| bytes.saturating_mul(size as u64))
+            .fold(head, |bytes, size| bytes.saturating_mul(size as u64))
     });
     let turned = found.iter().filter(|(slot, _)| turns && slot.role() == Role::Weight).map(|(_, found)| {
         match found.shape.as_slice() {

@@ -243,7 +243,8 @@ impl Loader {
         let mut notices = self.notices;
         notices.extend(budget::not_quantised(&self.found, self.options.precision, format));
         let Assembled { network, precision, parameters } = assemble(&config, format.names(), self.held)?;
-        let model = Gpt2::new(config, network);
+        let storage = budget::storage(precision, &config);
+        let model = Gpt2::new(config, network, storage);
         Ok(Loaded { model, tokenizer: self.tokenizer, format, precision, parameters, sha256, notices })
     }
 
@@ -397,7 +398,7 @@ fn damaged(message: String) -> Error {
 
 /// The tensors of one file as they are held in f32, for the tests of [`oracle`](super::oracle).
 #[cfg(test)]
-pub(super) fn held_in_f32(config: &[u8], weights: &[u8]) -> BTreeMap<Slot, Held> {
+pub(super) fn held_in_f32(config: &[u8], weights: &[u8]) -> BTreeMap<Slot, candle_core::Tensor> {
     let companions = if config.is_empty() { vec![] } else { vec![ModelFile { name: "config.json", bytes: config }] };
     let stream = Stream { name: "model".into(), size: None, tokenizer_only: false };
     let options = Options { precision: Some(Precision::F32), ..Options::default() };
@@ -405,5 +406,18 @@ pub(super) fn held_in_f32(config: &[u8], weights: &[u8]) -> BTreeMap<Slot, Held>
     loader.begin_file("model").unwrap();
     loader.push(weights).unwrap();
     loader.end_file().unwrap();
-    loader.held
+    let Loader { held, found, .. } = loader;
+    let tensor = |(slot, held)| {
+        let numbers = match held {
+            Held::Plain(numbers) => numbers,
+            Held::Matrix(matrix) => {
+                let (ids, mut rows): (Vec<u32>, _) = ((0..matrix.shape().0 as u32).collect(), Vec::new());
+                matrix.rows(&ids, &mut rows);
+                rows
+            }
+        };
+        let shape = found[&slot].shape.as_slice();
+        (slot, candle_core::Tensor::from_vec(numbers, shape, &candle_core::Device::Cpu).unwrap())
+    };
+    held.into_iter().map(tensor).collect()
 }

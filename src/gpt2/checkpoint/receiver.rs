@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use candle_core::CpuStorage;
 use candle_core::quantized::GgmlDType;
-use candle_core::{CpuStorage, Device, Tensor};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::linear::{Matrix, Precision};
@@ -15,14 +15,14 @@ const PIECE_BYTES: usize = 1 << 16;
 
 /// A tensor as the model keeps it.
 pub(super) enum Held {
-    Plain(Tensor),
+    Plain(Vec<f32>),
     Matrix(Matrix),
 }
 
 /// What becomes of the numbers.
 pub(super) enum Target {
-    /// They stay 32-bit floats in this shape.
-    Plain(Vec<f32>, Vec<usize>),
+    /// They stay 32-bit floats.
+    Plain(Vec<f32>),
     /// They go into a matrix of this precision.
     Matrix(MatrixBuilder, Precision),
 }
@@ -32,12 +32,12 @@ impl Target {
     pub fn plain(shape: &[usize]) -> Result<Self> {
         let mut numbers = memory::filled(shape.iter().product(), 0.0)?;
         numbers.clear();
-        Ok(Self::Plain(numbers, shape.to_vec()))
+        Ok(Self::Plain(numbers))
     }
 
     fn precision(&self) -> Precision {
         match self {
-            Self::Plain(..) => Precision::F32,
+            Self::Plain(_) => Precision::F32,
             Self::Matrix(_, precision) => *precision,
         }
     }
@@ -94,7 +94,7 @@ impl Receiver {
     /// The tensor, whose data is complete.
     pub fn finish(self) -> Result<Held> {
         Ok(match self.target {
-            Target::Plain(numbers, shape) => Held::Plain(Tensor::from_vec(numbers, shape, &Device::Cpu)?),
+            Target::Plain(numbers) => Held::Plain(numbers),
             Target::Matrix(builder, _) => Held::Matrix(builder.finish()?),
         })
     }
@@ -131,7 +131,7 @@ impl Receiver {
             ));
         }
         match &mut self.target {
-            Target::Plain(held, _) => held.extend_from_slice(&numbers),
+            Target::Plain(held) => held.extend_from_slice(&numbers),
             Target::Matrix(builder, _) => builder.push(&numbers)?,
         }
         Ok(())

@@ -1,0 +1,93 @@
+//! The nonlinearity between the two products of a block's feed-forward part.
+
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use candle_core::cpu::erf::erf_f64 as erf;
+
+use crate::kernels::exp::exp;
+
+/// Which one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// `gelu_new`, GPT-2's own: GELU with the hyperbolic tangent in place of the error function (Hendrycks and Gimpel,
+    /// 2016).
+    NewGelu,
+    /// GELU as it is defined: `x` times the normal distribution's share below `x`.
+    Gelu,
+    /// The greater of `x` and 0.
+    Relu,
+    /// `x` times its logistic function.
+    Silu,
+}
+
+impl Activation {
+    /// Applies it to each number.
+    pub fn apply(self, x: &mut [f32]) {
+        match self {
+            Self::NewGelu => {
+                // x (1 + tanh u) / 2 is x / (1 + exp(-2u)), with u = sqrt(2 / pi) (x + 0.044715 x^3).
+                let linear = (-2.0 * (2.0 / PI).sqrt()) as f32;
+                let cubic = (-2.0 * (2.0 / PI).sqrt() * 0.044715) as f32;
+                for x in x {
+                    *x /= 1.0 + exp(*x * (linear + cubic * *x * *x));
+                }
+            }
+            Self::Gelu => {
+                for x in x {
+                    *x = (f64::from(*x) * 0.5 * (1.0 + erf(f64::from(*x) * FRAC_1_SQRT_2))) as f32;
+                }
+            }
+            Self::Relu => {
+                for x in x {
+                    // Not `max`, for which a NaN would be 0.
+                    *x = if *x < 0.0 { 0.0 } else { *x };
+                }
+            }
+            Self::Silu => {
+                for x in x {
+                    *x /= 1.0 + exp(-*x);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(activation: Activation, x: f64) -> f64 {
+        match activation {
+            Activation::NewGelu => 0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()),
+            Activation::Gelu => 0.5 * x * (1.0 + erf(x / 2f64.sqrt())),
+            Activation::Relu => x.max(0.0),
+            Activation::Silu => x / (1.0 + (-x).exp()),
+        }
+    }
+
+    const ALL: [Activation; 4] = [Activation::NewGelu, Activation::Gelu, Activation::Relu, Activation::Silu];
+
+    #[test]
+    fn each_is_its_definition_to_a_millionth() {
+        for activation in ALL {
+            for step in -200_000..=200_000 {
+                let x = step as f32 * 1e-4;
+                let mut got = [x];
+                activation.apply(&mut got);
+                let expected = definition(activation, x.into());
+                let error = (f64::from(got[0]) - expected).abs();
+                assert!(error <= 1e-6 * expected.abs().max(1.0), "{activation:?}({x}) is {}, not {expected}", got[0]);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_overflows_and_nan_stays() {
+        for activation in ALL {
+            let mut x = [1e30, -1e30, f32::NAN, 0.0];
+            activation.apply(&mut x);
+            assert_eq!((x[0], x[1].abs(), x[3]), (1e30, 0.0, 0.0), "{activation:?}");
+            assert!(x[2].is_nan(), "{activation:?}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A head in rounded numbers, with a scale for each position: keys in 12 bits (held in 16), values in 8, and products
+//! in integers.
+//!
+//! A key's error is multiplied by the query and goes into an exponent, a value's is averaged away: with 8-bit keys the
+//! rounding of keys moved the likelihood of tokens nearly as much as that of all activations, and 8-bit values a tenth
+//! of it. `docs/performance.md` has the figures. The query, which is rounded anew in each step, gets 11 bits, and the
+//! weights get 15.
+
+use super::exact::grow;
+use super::{Head, Scratch, fold, softmax_numerators};
+use crate::kernels::rows::{self, Pair, Quarter};
+
+/// Positions whose keys lie side by side.
+const GROUP: usize = 4;
+
+/// The greatest number of a key, and of a query: [`RoundedHead::WIDEST`] of their products stay below 2^31.
+const KEY: f32 = 2047.0;
+const QUERY: f32 = 1023.0;
+
+/// The greatest number of a value, and of a weight: [`SPAN`] of their products stay below 2^31.
+const VALUE: f32 = 127.0;
+const WEIGHT: f32 = 16383.0;
+
+/// Positions whose values are added in integers, before their sum becomes a float.
+const SPAN: usize = 1024;
+
+/// Below this, numbers count as zeros: the inverse of their scale would be infinite.
+const LEAST: f32 = 1e-30;
+
+/// Keys and values of a head of at most [`WIDEST`](Self::WIDEST) numbers.
+#[derive(Clone)]
+pub struct RoundedHead {
+    /// `[position / 4, pair of numbers]`.
+    keys: Vec<Quarter>,
+    key_scales: Vec<f32>,
+    /// `[position / 2, number]`, the numbers rounded up to a multiple of 4.
+    values: Vec<Pair>,
+    value_scales: Vec<f32>,
+    head_dim: usize,
+}
+
+impl RoundedHead {
+    /// The widest head.
+    pub const WIDEST: usize = 1024;
+
+    /// Bytes of a position's key and value.
+    pub fn bytes(head_dim: u64) -> u64 {
+        2 * head_dim.next_multiple_of(2) + head_dim.next_multiple_of(4) + 8
+    }
+
+    fn pairs(&self) -> usize {
+        self.head_dim.div_ceil(2)
+    }
+
+    fn width(&self) -> usize {
+        self.head_dim.next_multiple_of(4)
+    }
+}
+
+impl Head for RoundedHead {
+    fn new(head_dim: usize) -> Self {
+        debug_assert!(head_dim <= Self::WIDEST);
+        Self { keys: Vec::new(), key_scales: Vec::new(), values: Vec::new(), value_scales: Vec::new(), head_dim }
+    }
+
+    fn reserve(&mut self, positions: usize) {
+        let positions = positions.next_multiple_of(GROUP);
+        let (pairs, width) = (self.pairs(), self.width());
+        grow(&mut self.keys, positions / GROUP * pairs, Quarter::default());
+        grow(&mut self.values, positions / 2 * width, [0; 2]);
+        grow(&mut self.key_scales, positions, 0.0);
+        grow(&mut self.value_scales, positions, 0.0);
+    }
+
+    fn set(&mut self, position: usize, key: &[f32], value: &[f32]) {
+        let (pairs, width) = (self.pairs(), self.width());
+        let (scale, inverse) = scales(key, KEY);
+        self.key_scales[position] = scale;
+        let quarters = &mut self.keys[position / GROUP * pairs..][..pairs];
+        for (quarter, numbers) in quarters.iter_mut().zip(key.chunks(2)) {
+            quarter[position % GROUP] = round_pair(numbers, inverse);
+        }
+        let (scale, inverse) = scales(value, VALUE);
+        self.value_scales[position] = scale;
+        for (pair, number) in self.values[position / 2 * width..][..width].iter_mut().zip(value) {
+            pair[position % 2] = round(number * inverse) as i8;
+        }
+    }
+
+    fn attend(&self, query: &[f32], visible: usize, scale: f32, scratch: &mut Scratch, out: &mut [f32]) {
+        let Scratch { weights, query: rounded_query, rounded, scores, sums } = scratch;
+        let (query_scale, inverse) = scales(query, QUERY);
+        rounded_query.clear();
+        rounded_query.extend(query.chunks(2).map(|pair| round_pair(pair, inverse)));
+        scores.resize(visible.div_ceil(GROUP), [0; GROUP]);
+        rows::dot(&self.keys[..scores.len() * self.pairs()], rounded_query, scores);
+        let scale = query_scale * scale;
+        weights.clear();
+        let scored = scores.as_flattened().iter().zip(&self.key_scales);
+        weights.extend(scored.map(|(score, key_scale)| *score as f32 * (key_scale * scale)).take(visible));
+        let sum = softmax_numerators(weights);
+
+        for (weight, scale) in weights.iter_mut().zip(&self.value_scales) {
+            *weight *= scale;
+        }
+        let (weight_scale, inverse) = scales(weights, WEIGHT);
+        rounded.clear();
+        // An odd number of positions leaves a place in the last pair, whose weight is 0.
+        rounded.extend(weights.chunks(2).map(|pair| round_pair(pair, inverse)));
+        let scale = weight_scale / sum;
+        let width = self.width();
+        out.fill(0.0);
+        for (weights, values) in rounded.chunks(SPAN / 2).zip(self.values.chunks(SPAN / 2 * width)) {
+            sums.clear();
+            sums.resize(width, 0);
+            rows::add_weighted(sums, &values[..weights.len() * width], weights);
+            for (out, sum) in out.iter_mut().zip(sums.iter()) {
+                *out += *sum as f32 * scale;
+            }
+        }
+    }
+}
+
+/// What makes integers up to `most` of numbers and of those the numbers again: `(scale, inverse)`. NaN and infinity
+/// among the numbers make the scale NaN or infinite.
+fn scales(numbers: &[f32], most: f32) -> (f32, f32) {
+    let greatest = fold(numbers, 0.0, |greatest, number| {
+        let size = number.abs();
+        if size > greatest || size.is_nan() { size } else { greatest }
+    });
+    (greatest / most, if greatest < LEAST { 0.0 } else { most / greatest })
+}
+
+/// One number or two, rounded; in place of a second that is missing, 0.
+#[inline(always)]
+fn round_pair(pair: &[f32], inverse: f32) -> [i16; 2] {
+    [round(pair[0] * inverse) as i16, pair.get(1).map_or(0, |number| round(number * inverse) as i16)]
+}
+
+/// The nearest integer to a number below 2^22, of equally near ones the even.
+#[inline(always)]
+fn round(number: f32) -> i32 {
+    const SHIFT: f32 = (3u32 << 22) as f32;
+    (number + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
+}

@@ -1,0 +1,71 @@
+//! A matrix in blocks of 8 or 4 bits.
+
+use super::linear::BLOCK;
+use super::memory;
+use crate::error;
+use crate::kernels::{GROUP, Product, Quantised, Weights};
+
+/// A matrix `[out, in]` in groups of four outputs, the blocks of each one after the other.
+#[derive(Clone, PartialEq)]
+pub struct Blocks<W> {
+    /// `[out / GROUP, in / BLOCK]`; the outputs of the last group beyond `out` are zero.
+    data: Vec<W>,
+    outputs: usize,
+    inputs: usize,
+}
+
+impl<W: Weights> Blocks<W> {
+    /// A matrix of zeros; `inputs` is a multiple of 32.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn zeros(outputs: usize, inputs: usize) -> error::Result<Self> {
+        debug_assert!(inputs.is_multiple_of(BLOCK));
+        Ok(Self { data: memory::filled(outputs.div_ceil(GROUP) * (inputs / BLOCK), W::ZERO)?, outputs, inputs })
+    }
+
+    /// What a matrix of this size takes.
+    pub fn bytes(outputs: u64, inputs: u64) -> u64 {
+        let groups = outputs.div_ceil(GROUP as u64);
+        groups.saturating_mul(inputs / BLOCK as u64).saturating_mul(size_of::<W>() as u64)
+    }
+
+    /// Outputs and inputs.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.outputs, self.inputs)
+    }
+
+    /// Writes the blocks of one output: their numbers, and the scale these are multiplied by.
+    pub fn set_row(&mut self, output: usize, row: impl Iterator<Item = ([i8; BLOCK], f32)>) {
+        let blocks = self.inputs / BLOCK;
+        for (block, (numbers, scale)) in self.data[output / GROUP * blocks..][..blocks].iter_mut().zip(row) {
+            block.set(output % GROUP, &numbers, scale);
+        }
+    }
+
+    /// The blocks of one output.
+    pub fn blocks(&self, output: usize) -> impl Iterator<Item = ([i8; BLOCK], f32)> {
+        let blocks = self.inputs / BLOCK;
+        self.data[output / GROUP * blocks..][..blocks].iter().map(move |block| block.get(output % GROUP))
+    }
+
+    /// The weights of one output.
+    pub fn row(&self, output: usize) -> impl Iterator<Item = f32> {
+        self.blocks(output).flat_map(|(numbers, scale)| numbers.map(|number| f32::from(number) * scale))
+    }
+
+    /// `x` of shape `[n, in]` to `out` of shape `[n, out]`.
+    pub fn product(&self, product: Product<W>, x: &[f32], quantised: &mut Vec<Quantised>, out: &mut [f32]) {
+        let blocks = x.len() / BLOCK;
+        if quantised.len() < blocks {
+            quantised.resize(blocks, Quantised::EMPTY);
+        }
+        product(&self.data, x, self.inputs, &mut quantised[..blocks], out, self.outputs);
+    }
+
+    /// Bytes held.
+    #[cfg(test)]
+    pub fn size(&self) -> u64 {
+        size_of_val(self.data.as_slice()) as u64
+    }
+}
