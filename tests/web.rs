@@ -6,9 +6,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use gpt2_web::ErrorKind;
 use gpt2_web::gpt2::Gpt2;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
 use gpt2_web::model::LanguageModel;
+use gpt2_web::web::limits;
 use gpt2_web::web::worker::Worker;
 use js_sys::{Array, Function, JSON, Promise, Reflect, Uint8Array};
 use serde_json::{Value, json};
@@ -468,4 +470,13 @@ async fn a_message_outside_the_protocol_is_answered_not_ignored() {
         assert_eq!(events.len(), 1, "{message}");
         assert_eq!((&events[0]["kind"], &events[0]["id"]), (&json!("invalid_request"), &id), "{message}");
     }
+}
+
+#[wasm_bindgen_test]
+fn limits_are_measured_also_in_memory_that_is_read_in_no_time() {
+    let limits = limits::measure(1).unwrap();
+    assert!(limits.by_streams.iter().all(|&(_, speed)| speed > 0.1 && speed < 1000.0), "{limits:?}");
+    assert!(limits.by_streams.iter().any(|&(_, speed)| speed == limits.stream_gb_s), "{limits:?}");
+    assert_eq!(limits::measure(0).unwrap_err().kind, ErrorKind::InvalidRequest);
+    assert_eq!(limits::measure(u32::MAX).unwrap_err().kind, ErrorKind::OutOfMemory);
 }

@@ -1,6 +1,8 @@
 //! The only module that knows the browser. The messages are plain data and are tested natively; the worker that
-//! speaks them exists on wasm32 alone.
+//! speaks them, and the limits it can be held against, exist on wasm32 alone.
 
+#[cfg(target_arch = "wasm32")]
+pub mod limits;
 pub mod protocol;
 #[cfg(target_arch = "wasm32")]
 mod source;

@@ -260,16 +260,16 @@ fn id_of(message: &JsValue) -> Option<u32> {
 }
 
 /// The worker's high-resolution clock.
-struct Clock(Performance);
+pub(super) struct Clock(Performance);
 
 impl Clock {
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let performance = Reflect::get(&js_sys::global(), &"performance".into()).ok();
         performance.and_then(|value| value.dyn_into().ok()).map(Self).ok_or_else(|| missing("performance"))
     }
 
     /// Milliseconds since the worker began.
-    fn now(&self) -> f64 {
+    pub(super) fn now(&self) -> f64 {
         self.0.now()
     }
 

@@ -1,0 +1,140 @@
+//! What this machine could reach at most, measured inside the same module that the model runs in. A step of decode reads
+//! every weight once, so it cannot be faster than the memory is: the benchmark holds its figures against these.
+
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
+
+use super::worker::Clock;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What [`measure`] finds. The benchmark takes the fields by these names.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Limits {
+    /// Gigabytes (10⁹ bytes) that one thread reads in a second: the best of `by_streams`.
+    pub stream_gb_s: f64,
+    /// The same by the number of places it was read from in turn, each in order. A processor fetches ahead for each place
+    /// on its own, so one alone may not bring as much as the memory gives.
+    pub by_streams: Vec<(usize, f64)>,
+}
+
+/// How often each limit is measured. The best counts: whatever disturbs a measurement makes it slower, never faster.
+const TRIALS: usize = 4;
+
+/// One measurement takes at least so long. Clocks of pages tick as coarsely as every tenth of a millisecond.
+const TRIAL_MS: f64 = 20.0;
+
+/// Words read from one place before the next one's turn: two lines of the cache, in the wide ones. Each is added to a sum
+/// of its own, so that none waits for the one before.
+const GROUP: usize = 8;
+
+/// Groups of each place that one call of [`sum`] reads. A browser compiles a function well once it was called some times,
+/// and never while it runs.
+const GROUPS_A_CALL: usize = 1 << 11;
+
+#[cfg(target_feature = "simd128")]
+mod word {
+    use core::arch::wasm32::{i64x2_add, i64x2_splat, v128};
+
+    /// What one load instruction brings.
+    pub type Word = v128;
+
+    #[inline]
+    pub fn add(a: Word, b: Word) -> Word {
+        i64x2_add(a, b)
+    }
+
+    #[inline]
+    pub fn splat(number: i64) -> Word {
+        i64x2_splat(number)
+    }
+}
+
+#[cfg(not(target_feature = "simd128"))]
+mod word {
+    /// What one load instruction brings.
+    pub type Word = i64;
+
+    #[inline]
+    pub fn add(a: Word, b: Word) -> Word {
+        a.wrapping_add(b)
+    }
+
+    #[inline]
+    pub fn splat(number: i64) -> Word {
+        number
+    }
+}
+
+use word::Word;
+
+/// Measures the limits of this thread, in less than a second. The streaming read goes through `megabytes` MiB again and
+/// again, as steps go through a model's weights: caches hold more or less of it, so give as many as the model has.
+///
+/// # Errors
+/// `InvalidRequest` for no megabytes, `OutOfMemory` if there is no room for so many, `Engine` if there is no clock.
+pub fn measure(megabytes: u32) -> Result<Limits> {
+    let clock = Clock::new()?;
+    if megabytes == 0 {
+        return Err(Error::new(ErrorKind::InvalidRequest, "the limits need at least one megabyte to read"));
+    }
+    let count = (u64::from(megabytes) << 20) / size_of::<[Word; GROUP]>() as u64;
+    let mut groups = Vec::new();
+    let count =
+        usize::try_from(count).ok().filter(|&count| groups.try_reserve_exact(count).is_ok()).ok_or_else(|| {
+            Error::new(
+                ErrorKind::OutOfMemory,
+                format!("there is no room for {megabytes} MiB to measure the memory with"),
+            )
+        })?;
+    // Anything but zeros: pages that were never written may all be one page, which is in the cache.
+    groups.resize(count, [word::splat(1); GROUP]);
+    let by_streams = vec![
+        (1, stream_gb_s::<1>(&groups, &clock)),
+        (4, stream_gb_s::<4>(&groups, &clock)),
+        (8, stream_gb_s::<8>(&groups, &clock)),
+    ];
+    Ok(Limits { stream_gb_s: by_streams.iter().map(|&(_, speed)| speed).fold(0.0, f64::max), by_streams })
+}
+
+/// [`measure`] for JavaScript: an object with the fields of [`Limits`].
+///
+/// # Errors
+/// As [`measure`].
+#[wasm_bindgen]
+pub fn measure_limits(megabytes: u32) -> std::result::Result<JsValue, JsError> {
+    Ok(serde_wasm_bindgen::to_value(&measure(megabytes)?)?)
+}
+
+/// Gigabytes a second with `S` places to read from, which divide `groups`.
+fn stream_gb_s<const S: usize>(groups: &[[Word; GROUP]], clock: &Clock) -> f64 {
+    let length = groups.len() / S;
+    let trial = || {
+        let (began, mut bytes) = (clock.now(), 0.0);
+        loop {
+            for from in (0..length).step_by(GROUPS_A_CALL) {
+                let to = length.min(from + GROUPS_A_CALL);
+                let places = std::array::from_fn::<_, S, _>(|place| &groups[place * length..][from..to]);
+                std::hint::black_box(sum(places));
+            }
+            bytes += (length * S * size_of::<[Word; GROUP]>()) as f64;
+            let ms = clock.now() - began;
+            if ms >= TRIAL_MS {
+                return bytes / ms / 1e6;
+            }
+        }
+    };
+    (0..TRIALS).map(|_| trial()).fold(0.0, f64::max)
+}
+
+/// Reads as many groups of each place as the first has: one of each in turn.
+#[inline(never)]
+fn sum<const S: usize>(places: [&[[Word; GROUP]]; S]) -> Word {
+    let mut sums = [word::splat(0); GROUP];
+    for index in 0..places[0].len() {
+        for place in &places {
+            let group = place[index];
+            sums = std::array::from_fn(|turn| word::add(sums[turn], group[turn]));
+        }
+    }
+    sums.into_iter().fold(word::splat(0), word::add)
+}
