@@ -27,7 +27,7 @@ for (const { name, type, precision, tokens } of /** @type {const} */ ([
   { name: 'gpt2-xl', type: 'F16', precision: 'q4_0', tokens: 2 },
 ])) {
   test(`${name} in ${type}, held in ${precision}, writes ${tokens} tokens`, async () => {
-    const shape = /** @type {import('./shapes.mjs').Shape} */ (SHAPES[name]);
+    const shape = SHAPES[name];
     const weights = join(folder, 'model.safetensors');
     const configuration = join(folder, 'config.json');
     const size = await writeSafetensors(weights, shape, type);

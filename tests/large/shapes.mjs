@@ -4,19 +4,19 @@ import { createWriteStream } from 'node:fs';
 
 /** @typedef {{ n_layer: number, n_head: number, n_embd: number }} Shape */
 
-/** @type {{ [name: string]: Shape }} */
+/** @satisfies {Record<string, Shape>} */
 export const SHAPES = {
   gpt2: { n_layer: 12, n_head: 12, n_embd: 768 },
   'gpt2-xl': { n_layer: 48, n_head: 25, n_embd: 1600 },
 };
 
-const VOCAB = 50257;
-const POSITIONS = 1024;
+export const VOCAB = 50257;
+export const POSITIONS = 1024;
 /** Bytes of random numbers that repeat: making new ones for all would take longer than loading them. */
 const BLOCK = 1 << 22;
 
 /** @param {Shape} shape @returns {[name: string, shape: number[]][]} in the order of Hugging Face's files */
-function tensors({ n_layer, n_embd: n }) {
+export function tensors({ n_layer, n_embd: n }) {
   /** @type {[string, number[]][]} */ const list = [['wte.weight', [VOCAB, n]], ['wpe.weight', [POSITIONS, n]]];
   for (let i = 0; i < n_layer; i++) {
     const block = /** @type {[string, number[]][]} */ ([
@@ -30,13 +30,18 @@ function tensors({ n_layer, n_embd: n }) {
   return list;
 }
 
-/** Bytes of numbers spread evenly over ±0.035: a deviation of 0.02, as GPT-2 begins with. @param {'F32' | 'F16'} type */
-function noise(type) {
+/** The same whole numbers below 2^32, one a call, each time; the high bits are the better ones. */
+export function randomNumbers() {
   let state = 1234;
-  const next = () => {
+  return () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return state;
   };
+}
+
+/** Bytes of numbers spread evenly over ±0.035: a deviation of 0.02, as GPT-2 begins with. @param {'F32' | 'F16'} type */
+function noise(type) {
+  const next = randomNumbers();
   if (type === 'F32') return Buffer.from(Float32Array.from({ length: BLOCK / 4 }, () => (next() / 2 ** 32 - 0.5) * 0.07).buffer);
   // Halves: a sign, exponents for 0.008 to 0.031, and a random mantissa.
   return Buffer.from(Uint16Array.from({ length: BLOCK / 2 }, () => {
