@@ -20,25 +20,32 @@ const POLICY = [
  * @param {object} [options]
  * @param {number} [options.port] 0 picks a free one
  * @param {Record<string, string>} [options.pages] further HTML pages by path
+ * @param {Record<string, string>} [options.folders] further folders by the path they are served under, such as `/more/`
+ * @param {Record<string, string>} [options.headers] sent with every answer
  * @param {(path: string) => void} [options.onRequest] hears of every request
  * @returns {Promise<{ url: string, close: () => Promise<void> }>} once it listens
  */
-export function serve(folder, { port = 0, pages = {}, onRequest } = {}) {
+export function serve(folder, { port = 0, pages = {}, folders = {}, headers = {}, onRequest } = {}) {
   // `dev` reads every file when it is asked for; `etag` lets a reload skip the model's megabytes.
-  const files = sirv(folder, { dev: true, etag: true });
+  const handler = (/** @type {string} */ folder) => sirv(folder, { dev: true, etag: true });
+  const files = handler(folder);
+  const further = Object.entries(folders).map(([path, folder]) => ({ path, files: handler(folder) }));
   const server = createServer((request, response) => {
     onRequest?.(request.url ?? '');
     response.setHeader('Content-Security-Policy', POLICY);
     response.setHeader('X-Content-Type-Options', 'nosniff');
     // A sandboxed frame has no origin, so to it the page's own scripts come from another one.
     response.setHeader('Access-Control-Allow-Origin', '*');
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     const page = pages[request.url ?? ''];
     if (page !== undefined) {
       response.setHeader('Content-Type', 'text/html; charset=utf-8');
       response.end(page);
       return;
     }
-    files(request, response, () => {
+    const mounted = further.find(({ path }) => request.url?.startsWith(path));
+    if (mounted) request.url = (request.url ?? '').slice(mounted.path.length - 1);
+    (mounted?.files ?? files)(request, response, () => {
       response.statusCode = 404;
       response.setHeader('Content-Type', 'text/plain; charset=utf-8');
       response.end('There is no such file here.\n');
