@@ -41,8 +41,13 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
       --dist also the tests of what `build` makes; with --large only those with models of full size, which take
       minutes and gigabytes of disk.
 
-  ./build.sh bench [--json FILE]
-      Measures the embedded model in a headless Chromium: a step by its position, a long prompt, the page's start.
+  ./build.sh bench [OPTION]...
+      Measures in a headless Chromium: GPT-2's 124M shape with random weights in q8_0, q4_0 and f32, and the embedded
+      model. Steps by position, prompts, sampling, load, memory, start and size, held against the memory's speed.
+        --json FILE               writes the results to FILE
+        --only REGEX              measures only where "SYSTEM PRECISION" matches, as in 'gpt2-web q8_0'
+        --rounds N                measures everything N times, and fewer where that would take over three minutes (3)
+        --quick                   one round, and fewer positions
 
   ./build.sh setup
       Installs what the commands above need. Each of them does its share of it by itself.
@@ -128,7 +133,7 @@ cmd_bench() {
   build_options "$@"
   need_chromium
   linked_site release
-  exec node scripts/bench.mjs --site "$SITE" ${REST[@]+"${REST[@]}"}
+  exec node benches/browser/bench.mjs --site "$SITE" ${REST[@]+"${REST[@]}"}
 }
 
 command=${1:-help}

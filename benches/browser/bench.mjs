@@ -1,0 +1,89 @@
+// `./build.sh bench`: measures in a headless Chromium, and holds what it finds against what the memory allows.
+//
+//     node benches/browser/bench.mjs --site DIR [--json FILE] [--only REGEX] [--rounds N] [--quick]
+import { writeFile } from 'node:fs/promises';
+import { cpus, loadavg, release, totalmem, type } from 'node:os';
+import { launch } from '../../scripts/browsers.mjs';
+import { serve } from '../../scripts/server.mjs';
+import * as gpt2Web from './gpt2-web.mjs';
+import { options, usage } from './options.mjs';
+import { sizes } from './size.mjs';
+import { limitOf, summarise, table } from './summary.mjs';
+import { SERVED, Tab } from './tab.mjs';
+
+/**
+ * A system with a model in one precision. Each is measured once a round, so that a machine that grows slower or faster
+ * meanwhile does so for all alike.
+ * @typedef {object} Subject
+ * @property {string} system
+ * @property {string} precision
+ * @property {number} reads bytes of weights that a step of decode reads
+ * @property {(folder: string) => Promise<void>} prepare makes the files it needs in `folder`, and keeps those that are there
+ * @property {(place: import('./tab.mjs').Place) => Promise<import('./summary.mjs').Sample[]>} round
+ */
+
+/** What is measured: each gives its subjects. @type {((options: { quick: boolean }) => Subject[])[]} */
+const SYSTEMS = [gpt2Web.subjects];
+
+/** Where the models are kept from one run to the next. */
+const FOLDER = 'target/bench';
+/** No further round begins that would probably end later than this. */
+const BUDGET_MS = 200_000;
+
+const { site, json, only, rounds, quick } = await options(process.argv.slice(2));
+const subjects = SYSTEMS.flatMap((system) => system({ quick })).filter(({ system, precision }) => only?.test(`${system} ${precision}`) ?? true);
+if (!subjects.length) usage(`--only ${only?.source} leaves nothing to measure`);
+
+const say = (/** @type {string} */ text) => console.error(text);
+const load_average = loadavg()[0] ?? 0;
+for (const subject of subjects) await subject.prepare(FOLDER);
+const server = await serve(site, SERVED);
+const browser = await launch('chrome', { protocolTimeout: 0 });
+const place = { browser, url: server.url };
+
+/** Before and after the subject is measured: reads as many bytes as its weights have. @param {Subject} subject */
+async function stream({ system, precision, reads }) {
+  const tab = await Tab.open(place);
+  const { stream_gb_s, by_streams } = await tab.limits(Math.ceil(reads / 2 ** 20));
+  await tab.close();
+  speeds.push({ system, precision, gb_s: stream_gb_s, by_streams });
+}
+
+const began = performance.now();
+/** @type {(import('./summary.mjs').Speed & { by_streams: [number, number][] })[]} */ const speeds = [];
+/** @type {import('./summary.mjs').Sample[]} */ const samples = [];
+let done = 0;
+while (done < rounds && (done === 0 || (performance.now() - began) * (done + 1) / done < BUDGET_MS)) {
+  done++;
+  for (const subject of subjects) {
+    say(`round ${done} of ${rounds}: ${subject.system}, ${subject.precision}`);
+    await stream(subject);
+    samples.push(...await subject.round(place));
+    await stream(subject);
+  }
+}
+if (done < rounds) say(`no further round: this machine takes ${Math.round((performance.now() - began) / done / 1000)} s for one`);
+const version = await browser.version();
+await browser.close();
+await server.close();
+if (!only) samples.push(...await sizes(site));
+
+const machine = {
+  processor: cpus()[0]?.model, cores: cpus().length, memory_gb: Math.round(totalmem() / 1e9),
+  system: `${type()} ${release()}`, browser: version, load_average,
+};
+const limits = subjects.map(({ system, precision, reads }) => {
+  const mine = speeds.filter((speed) => speed.system === system && speed.precision === precision);
+  return { system, precision, megabytes: reads / 1e6, gb_s: limitOf(speeds, { system, precision }), measured: mine.map(({ gb_s, by_streams }) => ({ gb_s, by_streams })) };
+});
+const results = summarise(samples, speeds);
+console.log(`${machine.processor}, ${machine.cores} cores, load ${load_average.toFixed(1)} at the start; ${version}; rounds: ${done}`);
+console.log('limit: a streaming read of as many bytes as the weights have, before and after each round');
+for (const { system, precision, megabytes, gb_s, measured } of limits) {
+  console.log(`  ${system}, ${precision}: ${megabytes.toFixed(0)} MB at ${gb_s.toFixed(1)} GB/s, the median of ${measured.map(({ gb_s }) => gb_s.toFixed(1)).join(', ')}`);
+}
+console.log(`\n${table(results)}`);
+if (json) {
+  const limit_gb_s = limits[0]?.gb_s;
+  await writeFile(json, `${JSON.stringify({ machine, limit_gb_s, limits, rounds: done, results }, null, 2)}\n`);
+}

@@ -1,0 +1,129 @@
+// This project's own system: the 124M shape in each precision, and the embedded model.
+import { SHAPES, VOCAB } from '../../tests/large/shapes.mjs';
+import { ggufFile } from './gguf.mjs';
+import { bytesPerStep } from './limit.mjs';
+import { starts } from './start.mjs';
+import { Tab } from './tab.mjs';
+
+/** @typedef {import('./bench.mjs').Subject} Subject */
+/** @typedef {import('./summary.mjs').Sample} Sample */
+/** @typedef {import('./gguf.mjs').Precision} Precision */
+/** @typedef {import('../../www/types/ModelInfo').ModelInfo} ModelInfo */
+/** @typedef {import('../../www/types/Record').Record} Record */
+
+/** Steps measured after a prompt: few enough that they count as being at its end. */
+const STEPS = 16;
+/** The model that comes with the page; what it says of itself is held against this. */
+const EMBEDDED = { n_layer: 6, n_embd: 192, vocab_size: VOCAB };
+const EVERY_FILTER = { temperature: 0.8, top_k: 50, top_p: 0.95, min_p: 0.02, repetition_penalty: 1.2, top_logprobs: 20 };
+/** Tokens of the run that the browser compiles the hot functions in. */
+const WARM_UP = 64;
+
+/** Of one system in one precision: @param {string} system @param {string} precision */
+function sampler(system, precision) {
+  /**
+   * @param {import('./summary.mjs').Measure} measure
+   * @param {number} value
+   * @param {string} unit
+   * @param {Partial<Sample>} [more]
+   * @returns {Sample}
+   */
+  return (measure, value, unit, more = {}) => ({ measure, system, precision, position: null, variant: null, value, unit, ...more });
+}
+
+/**
+ * Decode and prefill by position, sampling, memory. A run that begins near the end of the context goes on to its end.
+ * @param {Tab} tab with a model
+ * @param {ModelInfo} model
+ * @param {number[]} positions
+ * @param {number} reads bytes of weights that a step reads
+ * @param {ReturnType<typeof sampler>} sample
+ */
+async function runs(tab, model, positions, reads, sample) {
+  const samples = [sample('memory', await tab.memory() / 1e6, 'MB', { variant: 'after load' })];
+  /** @param {Record} record */
+  const steps = (record) => record.steps.slice(1, STEPS + 1);
+  await tab.run(WARM_UP, { max_tokens: WARM_UP });
+  for (const position of positions) {
+    const fills = model.context_length - position <= 2 * STEPS;
+    const record = await tab.run(position, { max_tokens: fills ? model.context_length : STEPS + 1 });
+    if (fills) samples.push(sample('memory', await tab.memory() / 1e6, 'MB', { variant: 'full context' }));
+    samples.push(sample('prefill', position / record.prefill_ms * 1000, 'tokens/s', { position }));
+    for (const { forward_ms, sample_ms } of steps(record)) {
+      samples.push(sample('decode', forward_ms + sample_ms, 'ms', { position, reads }));
+      samples.push(sample('sampling', sample_ms, 'ms', { variant: 'default settings' }));
+    }
+  }
+  for (const { sample_ms } of steps(await tab.run(WARM_UP, { ...EVERY_FILTER, max_tokens: STEPS + 1 }))) {
+    samples.push(sample('sampling', sample_ms, 'ms', { variant: 'every filter' }));
+  }
+  return samples;
+}
+
+/**
+ * A tab with a model from a picked file.
+ * @param {import('./tab.mjs').Place} place
+ * @param {string} path
+ * @param {Precision} precision
+ * @returns {Promise<{ tab: Tab, model: ModelInfo, ms: number, least: number }>} how long loading the file took, and how
+ *   long only reading it
+ */
+async function loaded(place, path, precision) {
+  const tab = await Tab.open(place);
+  await tab.pick(path);
+  const least = await tab.read();
+  return { tab, least, ...await tab.load(precision) };
+}
+
+/** @param {Precision} precision @param {boolean} quick @returns {Subject} */
+function gpt2(precision, quick) {
+  const [system, sample] = ['gpt2-web', sampler('gpt2-web', precision)];
+  const reads = bytesPerStep({ ...SHAPES.gpt2, vocab_size: VOCAB }, precision);
+  let path = '';
+  return {
+    system, precision, reads,
+    async prepare(folder) { ({ path } = await ggufFile(folder, 'gpt2', SHAPES.gpt2, precision)); },
+    async round(place) {
+      const { tab, model, ms, least } = await loaded(place, path, precision);
+      const samples = [
+        sample('load', least, 'ms', { variant: 'only reading the file' }), sample('load', ms, 'ms', { variant: 'file', least }),
+        ...await runs(tab, model, quick ? [16, 512] : [16, 128, 512, 1000], reads, sample),
+      ];
+      await tab.close();
+      if (precision === 'f32') {
+        // What happens to a checkpoint as it is published.
+        const { tab, ms, least } = await loaded(place, path, 'q8_0');
+        samples.push(sample('load', ms, 'ms', { variant: 'file, quantised to q8_0', least }));
+        await tab.close();
+      }
+      return samples;
+    },
+  };
+}
+
+/** The model that comes with the page. @param {boolean} quick @returns {Subject} */
+function embedded(quick) {
+  const [system, precision] = ['gpt2-web, embedded model', /** @type {const} */ ('q8_0')];
+  const sample = sampler(system, precision);
+  const reads = bytesPerStep(EMBEDDED, precision);
+  return {
+    system, precision, reads,
+    async prepare() {},
+    async round(place) {
+      const tab = await Tab.open(place);
+      const { model } = await tab.loadEmbedded();
+      if (model.precision !== precision || bytesPerStep(model, precision) !== reads) {
+        throw new Error('the embedded model has another shape or precision than the benchmark knows');
+      }
+      const samples = await runs(tab, model, quick ? [16, 480] : [16, 128, 256, 480], reads, sample);
+      await tab.close();
+      for (const ms of await starts(place)) samples.push(sample('start', ms, 'ms', { variant: 'page open to first token' }));
+      return samples;
+    },
+  };
+}
+
+/** @param {{ quick: boolean }} options @returns {Subject[]} */
+export function subjects({ quick }) {
+  return [gpt2('q8_0', quick), gpt2('q4_0', quick), gpt2('f32', quick), embedded(quick)];
+}

@@ -1,0 +1,18 @@
+// How fast a step could be at most: every weight is read once, and the memory gives only so much.
+
+/** @typedef {{ n_layer: number, n_embd: number, vocab_size: number }} Widths */
+
+/** Bytes a weight takes as the model holds it; blocks of 32 weights have a scale of 4 bytes. */
+const BYTES_PER_WEIGHT = { f32: 4, q8_0: (32 + 4) / 32, q4_0: (16 + 4) / 32 };
+
+/**
+ * Bytes of the weights that a step of decode reads: the matrices of all blocks and the head. Of the embeddings it reads
+ * a row, and norms and biases are too few to count.
+ * @param {Widths} model
+ * @param {keyof typeof BYTES_PER_WEIGHT} precision
+ */
+export function bytesPerStep({ n_layer, n_embd, vocab_size }, precision) {
+  // Queries, keys and values: 3 n²; the output of attention: n²; up and down: 4 n² each.
+  const weights = n_layer * 12 * n_embd ** 2 + vocab_size * n_embd;
+  return weights * BYTES_PER_WEIGHT[precision];
+}

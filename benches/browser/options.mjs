@@ -1,0 +1,37 @@
+// What `./build.sh bench` was asked for.
+import { open } from 'node:fs/promises';
+import { parseArgs } from 'node:util';
+
+/** @param {string} message @returns {never} */
+export function usage(message) {
+  console.error(`build.sh bench: ${message}`);
+  process.exit(2);
+}
+
+/**
+ * @param {string[]} given
+ * @returns {Promise<{ site: string, json: string | undefined, only: RegExp | null, rounds: number, quick: boolean }>}
+ */
+export async function options(given) {
+  try {
+    const { values } = parseArgs({
+      args: given,
+      options: {
+        site: { type: 'string' },
+        json: { type: 'string' },
+        only: { type: 'string' },
+        rounds: { type: 'string' },
+        quick: { type: 'boolean', default: false },
+      },
+    });
+    const { site, json, only, quick } = values;
+    if (!site) usage('--site is missing: the folder of the assembled page');
+    const rounds = Number(values.rounds ?? (quick ? 1 : 3));
+    if (!Number.isInteger(rounds) || rounds < 1) usage(`--rounds takes a whole number from 1, not '${values.rounds}'`);
+    // Fails now rather than after the measurements.
+    if (json) await (await open(json, 'a')).close();
+    return { site, json, only: only === undefined ? null : new RegExp(only), rounds, quick };
+  } catch (error) {
+    return usage(/** @type {Error} */ (error).message);
+  }
+}

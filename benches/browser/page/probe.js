@@ -1,0 +1,25 @@
+// A worker that measures the machine rather than the model. Answers a message with `{ value }` or `{ error }`.
+importScripts('/gpt2_web.js');
+/** @typedef {{ read: Blob } | { limits: number }} Question a file to read, or megabytes to measure the memory with */
+
+/** As much as the model's worker takes from a file at once. */
+const PIECE_BYTES = 4 << 20;
+
+/** Milliseconds to read all of a file and do nothing with it. @param {Blob} file */
+async function read(file) {
+  const began = performance.now();
+  for (let at = 0; at < file.size; at += PIECE_BYTES) await file.slice(at, at + PIECE_BYTES).arrayBuffer();
+  return performance.now() - began;
+}
+
+/** @param {number} megabytes */
+async function limits(megabytes) {
+  await wasm_bindgen({ module_or_path: await fetch('/gpt2_web_bg.wasm') });
+  return wasm_bindgen.measure_limits(megabytes);
+}
+
+self.onmessage = ({ data }) => {
+  const question = /** @type {Question} */ (data);
+  const answer = 'read' in question ? read(question.read) : limits(question.limits);
+  answer.then((value) => self.postMessage({ value }), (error) => self.postMessage({ error: String(error) }));
+};
