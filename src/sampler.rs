@@ -1,31 +1,41 @@
 //! Logits -> token id. The random number, the "coin", is an argument.
 //!
 //! The filters and their order are Hugging Face's: repetition penalty, temperature, top-k, top-p, min-p, and then one
-//! renormalisation. After penalty and temperature every filter keeps a beginning of one and the same ranking (higher
-//! score first, lower id first among equals), so each is a cut in that ranking and together they are the tightest of
-//! the cuts. No cut needs the ranking sorted: it is found by selection, in time linear in the vocabulary.
+//! renormalisation. After the penalty every filter keeps a beginning of one and the same ranking (higher logit first,
+//! lower id first among equals), so each is a cut in that ranking and together they are the tightest of the cuts. No cut
+//! needs the ranking sorted: it is found by selection, in time linear in the vocabulary. All cuts treat equal logits
+//! alike except top-p, which keeps the lower ids of those it must divide.
 //!
-//! Sums are in `f64`. All cuts treat equal scores alike except top-p, which keeps the lower ids of those it must divide.
+//! Logits after the penalty and the weights of tokens are `f32`, sums are `f64`. All come from additions, products,
+//! quotients and comparisons in one fixed order, so the same logits and coin give the same token, and the same numbers
+//! with it, on every machine and in every build.
 
+mod blocks;
 mod coin;
+mod cut;
 mod exp;
-mod nucleus;
+mod ln;
+mod ranking;
 
 pub use coin::Coin;
 
-use std::cmp::Ordering;
+use std::f32::consts::LOG2_E;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::Settings;
-use exp::exp;
-use nucleus::Nucleus;
+use blocks::{BLOCK, Blocks};
+use cut::Cut;
+use exp::Weigher;
+use ln::ln;
+use ranking::Ranking;
 
 /// A token that was drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
     /// Its id.
     pub id: u32,
-    /// Natural logarithm of its probability in the model's own distribution: the softmax of the logits as they came.
+    /// Natural logarithm of its probability in the model's own distribution, the softmax of the logits as they came, to
+    /// an absolute error of 2e-6.
     pub logprob: f64,
     /// The same in the distribution it was drawn from, after penalty, temperature and filters; 0 when greedy.
     pub filtered_logprob: f64,
@@ -66,21 +76,23 @@ pub struct Sampler {
     top_logprobs: usize,
     /// Tokens of prompt and output, each once, in the order of their ids.
     seen: Vec<u32>,
-    /// Logarithm of each token's weight: its distance to the best logit after penalty, divided by the temperature. At
-    /// most 0; minus infinity is impossible.
-    scores: Vec<f64>,
-    /// `exp(score)` of the tokens that are kept, 0 for the others.
-    weights: Vec<f64>,
-    kept: Cut,
-    /// Sum of the weights, at least 1: the best token's is always kept.
+    /// The logits after the penalty.
+    blocks: Blocks,
+    /// Weights of the tokens in every block that `sums` has a sum for; 0 for those that are not kept.
+    weights: Vec<[f32; BLOCK]>,
+    /// Sum of the weights in each block; 0 where none is kept.
+    sums: Vec<f64>,
+    /// Sum of the sums, in their order. At least 1: the best token's weight is.
     total: f64,
-    /// The largest logit, and the logarithm of the sum of `exp(logit - best)`.
+    kept: Cut,
+    /// The largest logit as they came, and the logarithm of the sum of `exp(logit - best)`.
     best: f64,
     log_sum: f64,
     /// The ids of the largest logits, with these, best first.
     top: Vec<(u32, f32)>,
-    top_k_scores: Vec<f64>,
-    nucleus: Nucleus,
+    /// The maxima of the blocks, to select from.
+    maxima: Vec<f32>,
+    ranking: Ranking,
 }
 
 impl Sampler {
@@ -90,19 +102,20 @@ impl Sampler {
             temperature: settings.temperature,
             top_k: settings.top_k as usize,
             top_p: settings.top_p,
-            log_min_p: settings.min_p.ln(),
+            log_min_p: ln(settings.min_p),
             repetition_penalty: settings.repetition_penalty,
             top_logprobs: settings.top_logprobs as usize,
             seen: Vec::new(),
-            scores: Vec::new(),
+            blocks: Blocks::default(),
             weights: Vec::new(),
-            kept: Cut::NONE,
+            sums: Vec::new(),
             total: 1.0,
+            kept: Cut::NONE,
             best: 0.0,
             log_sum: 0.0,
             top: Vec::new(),
-            top_k_scores: Vec::new(),
-            nucleus: Nucleus::default(),
+            maxima: Vec::new(),
+            ranking: Ranking::default(),
         }
     }
 
@@ -123,20 +136,20 @@ impl Sampler {
     /// [`ErrorKind::NonFinite`] if a logit is NaN or plus infinity (names the first), or all are minus infinity.
     pub fn sample(&mut self, logits: &[f32], coin: f64) -> Result<Choice> {
         debug_assert!((0.0..1.0).contains(&coin), "the coin shows {coin}");
-        self.scores.clear();
-        self.scores.extend(logits.iter().map(|&logit| f64::from(logit)));
-        self.best = largest(&self.scores)?;
-        // The probability of a token is exp(logit - best) / sum: no overflow, and at least one term is 1.
-        self.weights.clear();
-        self.weights.extend(self.scores.iter().map(|logit| exp(logit - self.best)));
-        self.log_sum = sum(&self.weights).ln();
-        top(logits, self.top_logprobs, &mut self.top);
+        let best = self.blocks.fill(logits).ok_or_else(|| damaged(logits))?;
+        self.best = f64::from(best);
+        self.log_sum = ln(Weigher::new(1.0, best).sum(self.blocks.all()));
+        self.blocks.top(self.top_logprobs, &mut self.top);
 
-        self.score();
-        self.filter();
-        let id = self.draw(coin);
-        let index = id as usize;
-        Ok(Choice { id, logprob: self.logprob(logits[index]), filtered_logprob: self.scores[index] - self.total.ln() })
+        self.penalise();
+        let id = if self.temperature == 0.0 {
+            self.keep_best()
+        } else {
+            self.filter();
+            self.draw(coin)
+        };
+        let filtered_logprob = self.filtered_logprob(id).expect("a token that is not kept has no weight");
+        Ok(Choice { id, logprob: self.logprob(logits[id as usize]), filtered_logprob })
     }
 
     /// The likeliest tokens of the step just sampled, before any filter, best first, of equals the lowest id first: as
@@ -152,173 +165,156 @@ impl Sampler {
     /// Natural logarithm of the probability that `id` had to be drawn in the step just sampled; `None` if a filter
     /// removed it or there is no such token.
     pub fn filtered_logprob(&self, id: u32) -> Option<f64> {
-        let score = *self.scores.get(id as usize)?;
-        self.kept.keeps(id, score).then_some(score - self.total.ln())
+        let logit = self.blocks.get(id)?;
+        let distance = f64::from(logit) - f64::from(self.blocks.best());
+        // 0 divided by any temperature is 0; the greedy one is no divisor.
+        let score = if distance == 0.0 { 0.0 } else { distance / self.temperature };
+        self.kept.keeps(id, logit).then(|| score - ln(self.total))
     }
 
     fn logprob(&self, logit: f32) -> f64 {
         f64::from(logit) - self.best - self.log_sum
     }
 
-    /// Penalty and temperature: makes the logits in `scores` scores.
-    fn score(&mut self) {
-        let Self { scores, repetition_penalty: penalty, .. } = self;
-        for &id in &self.seen {
-            // An id past the logits has nothing to penalise.
-            let Some(score) = scores.get_mut(id as usize).filter(|score| score.is_finite()) else { continue };
-            let penalised = if *score < 0.0 { *score * *penalty } else { *score / *penalty };
-            // The penalty may be any positive number, but must not make a finite logit infinite.
-            *score = penalised.clamp(f64::MIN, f64::MAX);
+    fn penalise(&mut self) {
+        let penalty = self.repetition_penalty;
+        if penalty != 1.0 && !self.seen.is_empty() {
+            self.blocks.change(&self.seen, |logit| {
+                let logit = f64::from(logit);
+                let penalised = if logit < 0.0 { logit * penalty } else { logit / penalty };
+                // The penalty may be any positive number, but must not make a finite logit infinite.
+                penalised.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32
+            });
         }
-        let best = max(scores);
-        // Greedy needs no temperature: only the best is kept.
-        let temperature = if self.temperature == 0.0 { 1.0 } else { self.temperature };
-        for score in scores {
-            // The difference first: 0 divided by any temperature is 0. Adding 0 makes -0 and 0 the same to `total_cmp`.
-            *score = (*score - best) / temperature + 0.0;
-        }
+    }
+
+    /// Keeps the first of the best, and returns it.
+    fn keep_best(&mut self) -> u32 {
+        let best = self.blocks.best();
+        let (index, block) = self.blocks.reaching(best).next().expect("the best is in a block");
+        let lane = block.iter().position(|&logit| logit == best).expect("the best is in its block");
+        let id = (index * BLOCK + lane) as u32;
+        self.kept = Cut { logit: best, last_id: id };
+        self.total = 1.0;
+        id
     }
 
     /// Top-k, top-p, min-p, and the weights of what they leave.
     fn filter(&mut self) {
-        let Self { scores, weights, kept, .. } = self;
-        *kept = Cut::NONE;
-        weights.clear();
-        if self.temperature == 0.0 {
-            let best = scores.iter().position(|&score| score == 0.0).expect("the best score is 0");
-            *kept = Cut { score: 0.0, last_id: best as u32 };
-            weights.resize(scores.len(), 0.0);
-            weights[best] = 1.0;
-        } else {
-            weights.extend(scores.iter().map(|&score| exp(score)));
-            if (1..scores.len()).contains(&self.top_k) {
-                self.top_k_scores.clone_from(scores);
-                let (_, &mut kth, _) = self.top_k_scores.select_nth_unstable_by(self.top_k - 1, |a, b| b.total_cmp(a));
-                kept.tighten(Cut::at(kth), scores, weights);
-            }
-            if self.top_p < 1.0 {
-                kept.tighten(self.nucleus.cut(self.top_p, scores, weights), scores, weights);
-            }
-            kept.tighten(Cut::at(self.log_min_p), scores, weights);
+        let weigher = Weigher::new(self.temperature, self.blocks.best());
+        self.kept = Cut::NONE;
+        if self.top_k > 0 && self.top_k < self.blocks.len() {
+            self.kept = self.kept.and(self.top_k_cut());
         }
-        self.total = sum(weights);
+        let with_min_p = self.kept.and(self.min_p_cut());
+        if self.top_p == 1.0 {
+            self.kept = with_min_p;
+            self.weigh(weigher);
+        } else {
+            self.weigh(weigher);
+            let (enough, weights) = (self.top_p * self.total, &self.weights);
+            let masses = |index: usize| &weights[index];
+            let top_p = self.ranking.cut(&self.blocks, with_min_p.logit, weigher.rate(), enough, masses);
+            self.kept = with_min_p.and(top_p);
+            self.drop_weights();
+        }
+    }
+
+    fn top_k_cut(&mut self) -> Cut {
+        let mut least = f32::MIN;
+        if self.top_k <= self.blocks.maxima().len() {
+            // So many blocks have at least this maximum, so there are as many tokens with at least this logit.
+            self.maxima.clear();
+            self.maxima.extend_from_slice(self.blocks.maxima());
+            least = *self.maxima.select_nth_unstable_by(self.top_k - 1, |a, b| b.total_cmp(a)).1;
+        }
+        let kth = self.ranking.cut(&self.blocks, least, LOG2_E, self.top_k as f64, |_| &[1.0; BLOCK]);
+        Cut::at(kth.logit)
+    }
+
+    fn min_p_cut(&self) -> Cut {
+        // Whatever the temperature, a score that is minus infinity is not kept.
+        let least = f64::from(self.blocks.best()) + self.temperature * self.log_min_p.max(f64::MIN);
+        let rounded = least as f32;
+        Cut::at(if f64::from(rounded) < least { rounded.next_up() } else { rounded })
+    }
+
+    /// Gives the tokens that are kept their weights; none of the cuts so far divides equal ones.
+    fn weigh(&mut self, weigher: Weigher) {
+        let Self { blocks, weights, sums, kept, .. } = self;
+        weights.resize(blocks.all().len(), [0.0; BLOCK]);
+        sums.clear();
+        sums.resize(blocks.all().len(), 0.0);
+        self.total = 0.0;
+        for (index, block) in blocks.reaching(kept.logit) {
+            for (weight, &logit) in weights[index].iter_mut().zip(block) {
+                *weight = if logit >= kept.logit { weigher.weight(logit) } else { 0.0 };
+            }
+            sums[index] = sum(&weights[index]);
+            self.total += sums[index];
+        }
+    }
+
+    /// Takes the weights of tokens that are kept no more.
+    fn drop_weights(&mut self) {
+        let Self { blocks, weights, sums, kept, .. } = self;
+        sums.fill(0.0);
+        self.total = 0.0;
+        for (index, block) in blocks.reaching(kept.logit) {
+            kept.apply((index * BLOCK) as u32, block, &mut weights[index]);
+            sums[index] = sum(&weights[index]);
+            self.total += sums[index];
+        }
     }
 
     fn draw(&self, coin: f64) -> u32 {
         let target = coin * self.total;
-        let mut sum = 0.0;
+        let (mut before, mut reached) = (0.0, 0.0);
+        let mut through = 0;
+        for (index, &sum) in self.sums.iter().enumerate().filter(|&(_, &sum)| sum > 0.0) {
+            through = index;
+            before = reached;
+            reached += sum;
+            if reached > target {
+                break;
+            }
+        }
         let mut chosen = 0;
-        for (id, &weight) in (0..).zip(&self.weights) {
+        for (id, &weight) in ((through * BLOCK) as u32..).zip(&self.weights[through]) {
             if weight > 0.0 {
                 chosen = id;
-                sum += weight;
-                if sum > target {
+                before += f64::from(weight);
+                if before > target {
                     break;
                 }
             }
         }
-        // Rounding may leave `sum` at `target` at the end: then it is the last token that can be drawn.
+        // Rounding may leave the sum at `target` at the end: then it is the last token that can be drawn.
         chosen
     }
 }
 
-/// A place in the ranking: tokens up to it are kept.
-#[derive(Debug, Clone, Copy)]
-struct Cut {
-    /// Lowest score kept.
-    score: f64,
-    /// Of the tokens with exactly this score, the last one kept.
-    last_id: u32,
-}
-
-impl Cut {
-    /// Keeps every token that is possible.
-    const NONE: Self = Self { score: f64::MIN, last_id: u32::MAX };
-
-    /// Keeps all tokens with at least this score.
-    fn at(score: f64) -> Self {
-        Self { score, last_id: u32::MAX }
-    }
-
-    fn keeps(self, id: u32, score: f64) -> bool {
-        score > self.score || (score == self.score && id <= self.last_id)
-    }
-
-    /// Keeps what both keep, and takes the weight of the others.
-    fn tighten(&mut self, other: Self, scores: &[f64], weights: &mut [f64]) {
-        match other.score.total_cmp(&self.score) {
-            Ordering::Less => return,
-            Ordering::Equal => self.last_id = self.last_id.min(other.last_id),
-            Ordering::Greater => *self = other,
-        }
-        for ((id, &score), weight) in (0..).zip(scores).zip(weights) {
-            *weight = if self.keeps(id, score) { *weight } else { 0.0 };
+/// The sum of a block's weights, in four lanes that do not wait for one another.
+fn sum(weights: &[f32; BLOCK]) -> f64 {
+    let mut lanes = [0.0; 4];
+    for group in weights.as_chunks::<4>().0 {
+        for (lane, &weight) in lanes.iter_mut().zip(group) {
+            *lane += f64::from(weight);
         }
     }
+    (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
 }
 
-/// The largest logit, which is finite.
-fn largest(logits: &[f64]) -> Result<f64> {
-    // Sums of `f32` do not overflow in `f64`, so this one is NaN or plus infinity only where a logit is.
-    let sum = sum(logits);
-    if sum.is_nan() || sum == f64::INFINITY {
-        let first = logits.iter().enumerate().find(|(_, logit)| logit.is_nan() || **logit == f64::INFINITY);
-        let (id, logit) = first.expect("a finite sum otherwise");
-        return Err(Error::new(
-            ErrorKind::NonFinite,
-            format!(
-                "the model's logit for token {id} is {logit}: its weights are damaged, or left the range of numbers"
-            ),
-        ));
-    }
-    let best = max(logits);
-    if best == f64::NEG_INFINITY {
-        return Err(Error::new(
-            ErrorKind::NonFinite,
-            format!("all {} logits of the model are minus infinity, so no token can be drawn", logits.len()),
-        ));
-    }
-    Ok(best)
-}
-
-fn sum(values: &[f64]) -> f64 {
-    fold(values, 0.0, |sum, value| sum + value)
-}
-
-/// The largest of `values`, none of which is NaN; minus infinity if there are none.
-fn max(values: &[f64]) -> f64 {
-    fold(values, f64::NEG_INFINITY, |most, value| if value > most { value } else { most })
-}
-
-/// Folds in eight lanes that do not wait for one another, and then those.
-fn fold(values: &[f64], start: f64, join: impl Fn(f64, f64) -> f64) -> f64 {
-    let (groups, rest) = values.as_chunks::<8>();
-    let mut lanes = [start; 8];
-    for group in groups {
-        for (lane, &value) in lanes.iter_mut().zip(group) {
-            *lane = join(*lane, value);
-        }
-    }
-    lanes.iter().chain(rest).fold(start, |all, &value| join(all, value))
-}
-
-/// The `n` largest logits and their ids, best first, of equals the lowest id first; impossible tokens are left out.
-fn top(logits: &[f32], n: usize, top: &mut Vec<(u32, f32)>) {
-    top.clear();
-    let mut least = f32::NEG_INFINITY;
-    for (id, &logit) in (0..).zip(logits) {
-        if logit <= least || n == 0 {
-            continue;
-        }
-        if top.len() == n {
-            top.pop();
-        }
-        let at = top.partition_point(|&(_, other)| other >= logit);
-        top.insert(at, (id, logit));
-        if top.len() == n {
-            least = top[n - 1].1;
-        }
-    }
+/// What is wrong with logits that hold NaN, plus infinity, or nothing but minus infinity.
+fn damaged(logits: &[f32]) -> Error {
+    let first = logits.iter().enumerate().find(|(_, logit)| logit.is_nan() || **logit == f32::INFINITY);
+    let message = match first {
+        Some((id, logit)) => format!(
+            "the model's logit for token {id} is {logit}: its weights are damaged, or left the range of numbers"
+        ),
+        None => format!("all {} logits of the model are minus infinity, so no token can be drawn", logits.len()),
+    };
+    Error::new(ErrorKind::NonFinite, message)
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+mod oracle;
+
 use candle_core::{Device, Tensor};
 use candle_transformers::generation::{LogitsProcessor, Sampling};
 use proptest::prelude::*;
@@ -76,55 +78,8 @@ fn the_published_cases_leave_the_same_distribution() {
     }
 }
 
-/// The definition, by sorting everything: the ids kept, ascending, with their probabilities.
-fn oracle(settings: &Settings, history: &[u32], logits: &[f32]) -> Vec<(u32, f64)> {
-    let mut logits: Vec<f64> = logits.iter().map(|&logit| f64::from(logit)).collect();
-    for (id, logit) in logits.iter_mut().enumerate() {
-        if history.contains(&(id as u32)) {
-            *logit *= if *logit < 0.0 { settings.repetition_penalty } else { 1.0 / settings.repetition_penalty };
-        }
-    }
-    let mut ranking: Vec<u32> = (0..logits.len() as u32).filter(|&id| logits[id as usize].is_finite()).collect();
-    ranking.sort_by(|&a, &b| logits[b as usize].partial_cmp(&logits[a as usize]).unwrap());
-    let logit = |id: u32| logits[id as usize];
-    let best = logit(ranking[0]);
-    if settings.temperature == 0.0 {
-        return vec![(ranking[0], 1.0)];
-    }
-    let weight = |id: u32| ((logit(id) - best) / settings.temperature).exp();
-    let top_k = settings.top_k as usize;
-    if top_k > 0 && top_k < logits.len() && top_k <= ranking.len() {
-        let kth = logit(ranking[top_k - 1]);
-        ranking.retain(|&id| logit(id) >= kth);
-    }
-    if settings.top_p < 1.0 {
-        let total: f64 = ranking.iter().map(|&id| weight(id)).sum();
-        let mut before = 0.0;
-        ranking.retain(|&id| {
-            let keep = before < settings.top_p * total;
-            before += weight(id);
-            keep
-        });
-    }
-    ranking.retain(|&id| weight(id) >= settings.min_p);
-    ranking.sort_unstable();
-    let total: f64 = ranking.iter().map(|&id| weight(id)).sum();
-    ranking.into_iter().map(|id| (id, weight(id) / total)).collect()
-}
-
-/// The first token at which the probabilities, in the order of ids, add up to more than the coin.
-fn walk(distribution: &[(u32, f64)], coin: f64) -> u32 {
-    let mut sum = 0.0;
-    let reached = distribution.iter().find(|(_, probability)| {
-        sum += probability;
-        sum > coin
-    });
-    reached.or(distribution.last()).unwrap().0
-}
-
 fn log_softmax(logits: &[f32]) -> Vec<f64> {
-    let sum: f64 = logits.iter().map(|&logit| f64::from(logit).exp()).sum();
-    logits.iter().map(|&logit| f64::from(logit) - sum.ln()).collect()
+    oracle::log_softmax(&logits.iter().map(|&logit| f64::from(logit)).collect::<Vec<_>>())
 }
 
 fn any_settings() -> impl Strategy<Value = Settings> {
@@ -172,17 +127,20 @@ proptest! {
         coins in prop::collection::vec(0.0..1.0f64, 1..6),
     ) {
         let mut sampler = sampler(&settings, &history);
-        let expected = oracle(&settings, &history, &logits);
+        let expected = oracle::kept(&settings, &history, &logits);
+        let expected_ids: Vec<u32> = expected.iter().map(|&(id, _)| id).collect();
+        let exact = oracle::exact(&settings, &history, &logits, &expected_ids);
         let raw = log_softmax(&logits);
         for coin in coins {
             let choice = sampler.sample(&logits, coin).unwrap();
-            prop_assert_eq!(choice.id, walk(&expected, coin));
-            prop_assert!((choice.logprob - raw[choice.id as usize]).abs() < 1e-9);
+            prop_assert_eq!(choice.id, oracle::walk(&expected, coin));
+            prop_assert!((choice.logprob - raw[choice.id as usize]).abs() < 1e-6);
             prop_assert_eq!(Some(choice.filtered_logprob), sampler.filtered_logprob(choice.id));
-            let ours = distribution(&settings, &history, &logits);
-            prop_assert!(ours.iter().map(|(id, _)| id).eq(expected.iter().map(|(id, _)| id)), "{:?} {:?}", ours, expected);
-            for ((_, ours), (_, theirs)) in ours.iter().zip(&expected) {
-                prop_assert!((ours - theirs).abs() < 1e-12);
+            let ids: Vec<u32> =
+                (0..logits.len() as u32 + 40).filter(|&id| sampler.filtered_logprob(id).is_some()).collect();
+            prop_assert_eq!(&ids, &expected_ids);
+            for (&id, exact) in ids.iter().zip(&exact) {
+                prop_assert!((sampler.filtered_logprob(id).unwrap() - exact).abs() < 1e-6);
             }
 
             let mut ids: Vec<u32> = (0..logits.len() as u32).filter(|&id| logits[id as usize].is_finite()).collect();
@@ -191,29 +149,81 @@ proptest! {
             let candidates: Vec<Candidate> = sampler.candidates().collect();
             prop_assert!(candidates.iter().map(|candidate| candidate.id).eq(ids));
             for candidate in candidates {
-                prop_assert!((candidate.logprob - raw[candidate.id as usize]).abs() < 1e-9);
+                prop_assert!((candidate.logprob - raw[candidate.id as usize]).abs() < 1e-6);
                 prop_assert_eq!(candidate.filtered_logprob, sampler.filtered_logprob(candidate.id));
             }
         }
     }
 }
 
-/// Every top-p, on distributions of a real vocabulary's size: flat, all equal, peaked, two plateaus.
-#[test]
-fn top_p_cuts_where_sorting_would_on_large_vocabularies() {
-    let n = 50257;
+/// Logits of a real vocabulary's size, or of a size around that of blocks: flat, all equal, peaked, plateaus, more than
+/// one at either end of the range of numbers, mostly impossible.
+fn large_logits(n: usize) -> Vec<Vec<f32>> {
     let mut coin = Coin::new(3);
-    let mut random = |scale: f64| -> Vec<f32> { (0..n).map(|_| (coin.flip() * scale) as f32).collect() };
-    let plateaus = (0..n).map(|id| if id % 3 == 0 { 1.0 } else { 0.0 }).collect();
-    for logits in [random(1e-6), random(1.0), random(30.0), random(300.0), vec![0.5; n], plateaus] {
-        for top_p in [1e-9, 0.1, 0.5, 0.9, 0.95, 0.999, 1.0 - 1e-9] {
-            let settings = Settings { top_p, ..plain() };
-            let expected: Vec<u32> = oracle(&settings, &[], &logits).into_iter().map(|(id, _)| id).collect();
-            let ours = kept(&settings, &logits);
-            // Sums in another order may disagree about the one token at the edge.
-            assert!(ours.len().abs_diff(expected.len()) <= 1, "{top_p}: {} and {}", ours.len(), expected.len());
-            let differ = ours.iter().filter(|id| expected.binary_search(id).is_err()).count();
-            assert!(differ <= 1, "{top_p}: {differ} of {}", ours.len());
+    let mut random = |scale: f64, power: i32| -> Vec<f32> {
+        (0..n).map(|_| ((coin.flip() - 0.5).powi(power) * scale) as f32).collect()
+    };
+    let each = |logit: &dyn Fn(usize) -> f32| (0..n).map(logit).collect();
+    let mut far = random(20.0, 1);
+    (far[0], far[n / 2], far[n - 1]) = (-1e30, 25.0, f32::MIN);
+    vec![
+        random(1e-6, 1),
+        random(1.0, 1),
+        random(30.0, 1),
+        random(300.0, 1),
+        random(3000.0, 5),
+        far,
+        vec![0.5; n],
+        each(&|id| if id % 3 == 0 { 1.0 } else { 0.0 }),
+        each(&|id| (id % 7) as f32 * -1.5),
+        each(&|id| if id % 41 == 40 || id + 1 == n { (id % 9) as f32 } else { f32::NEG_INFINITY }),
+        each(&|id| -(1.001f32.powi(-(id as i32)))),
+        each(&|id| if id + 1 == n { f32::MAX } else { f32::MIN }),
+    ]
+}
+
+#[test]
+fn equals_the_definition_on_large_vocabularies_and_adversarial_logits() {
+    let on = Settings { temperature: 0.8, top_k: 50, top_p: 0.95, min_p: 0.02, repetition_penalty: 1.1, ..plain() };
+    let mut all = vec![on.clone(), Settings::default(), Settings { top_k: 5000, ..on.clone() }];
+    all.extend([1e-3, 0.3, 2.0, 100.0].map(|temperature| Settings { temperature, ..Settings::default() }));
+    all.extend([1e-9, 0.1, 0.9, 0.999, 1.0 - 1e-9].map(|top_p| Settings { top_p, ..plain() }));
+    all.extend([1, 7, 1570, 1571, 1572, 50256].map(|top_k| Settings { top_k, ..plain() }));
+    all.extend([1e-12, 0.5, 1.0].map(|min_p| Settings { min_p, top_p: 0.99, repetition_penalty: 0.5, ..plain() }));
+    let history: Vec<u32> = (0..500).map(|index| index * index % 50257).collect();
+    for n in [1, 31, 32, 33, 300, 50257] {
+        for (shape, logits) in large_logits(n).iter().enumerate() {
+            for settings in &all {
+                let mut sampler = sampler(settings, &history);
+                let expected = oracle::kept(settings, &history, logits);
+                for coin in [0.0, 0.37, 0.999_3] {
+                    let choice = sampler.sample(logits, coin).unwrap();
+                    assert_eq!(choice.id, oracle::walk(&expected, coin), "{n}, {shape}, {coin}, {settings:?}");
+                }
+                let ids: Vec<u32> = (0..n as u32).filter(|&id| sampler.filtered_logprob(id).is_some()).collect();
+                let expected: Vec<u32> = expected.iter().map(|&(id, _)| id).collect();
+                assert!(ids == expected, "{n}, {shape}, {settings:?}: {} and {}", ids.len(), expected.len());
+                let exact = oracle::exact(settings, &history, logits, &ids);
+                let ours = ids.iter().map(|&id| sampler.filtered_logprob(id).unwrap());
+                for (ours, exact) in ours.zip(exact) {
+                    let error = (ours - exact).abs() / exact.abs().max(1.0);
+                    assert!(error < 2e-6, "{n}, {shape}, {settings:?}: {ours} and {exact}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn logprobs_are_those_of_the_model_on_large_vocabularies() {
+    let mut sampler = Sampler::new(&Settings { top_logprobs: 20, ..Settings::default() });
+    for (shape, logits) in large_logits(50257).iter().enumerate() {
+        let expected = log_softmax(logits);
+        let choice = sampler.sample(logits, 0.9).unwrap();
+        let chosen = (choice.id, choice.logprob);
+        for (id, logprob) in sampler.candidates().map(|candidate| (candidate.id, candidate.logprob)).chain([chosen]) {
+            let error = (logprob - expected[id as usize]).abs();
+            assert!(error < 1e-6, "{shape}, {id}: off by {error}");
         }
     }
 }
@@ -268,7 +278,7 @@ fn temperature_0_takes_the_first_of_the_best_after_the_penalty() {
     for coin in [0.0, 0.5, 1.0 - f64::EPSILON / 2.0] {
         let choice = sampler.sample(&[1.0, 3.0, 2.0, 2.0], coin).unwrap();
         assert_eq!((choice.id, choice.filtered_logprob), (2, 0.0));
-        assert!((choice.logprob - log_softmax(&[1.0, 3.0, 2.0, 2.0])[2]).abs() < 1e-12);
+        assert!((choice.logprob - log_softmax(&[1.0, 3.0, 2.0, 2.0])[2]).abs() < 1e-6);
         let candidates: Vec<_> = sampler.candidates().map(|c| (c.id, c.filtered_logprob)).collect();
         assert_eq!(candidates, [(1, None), (2, Some(0.0)), (3, None)]);
     }
@@ -387,16 +397,18 @@ fn damaged_logits_are_an_error_that_names_the_first() {
 
 #[test]
 fn steps_allocate_nothing_new() {
-    let settings = Settings { top_k: 40, top_p: 0.9, repetition_penalty: 1.2, ..Settings::default() };
+    let settings = Settings { top_k: 20, top_p: 0.9, repetition_penalty: 1.2, ..Settings::default() };
     let mut sampler = sampler(&settings, &[1, 2, 3]);
     let mut coin = Coin::new(1);
     let mut logits = |scale: f64| -> Vec<f32> { (0..1000).map(|_| (coin.flip() * scale) as f32).collect() };
     let buffers = |sampler: &Sampler| {
         [
-            (sampler.scores.as_ptr() as usize, sampler.scores.capacity()),
-            (sampler.weights.as_ptr() as usize, sampler.weights.capacity()),
-            (sampler.top_k_scores.as_ptr() as usize, sampler.top_k_scores.capacity()),
-            (sampler.top.as_ptr() as usize, sampler.top.capacity()),
+            sampler.blocks.all().as_ptr() as usize,
+            sampler.blocks.maxima().as_ptr() as usize,
+            sampler.weights.as_ptr() as usize,
+            sampler.sums.as_ptr() as usize,
+            sampler.maxima.as_ptr() as usize,
+            sampler.top.as_ptr() as usize,
         ]
     };
     sampler.sample(&logits(1.0), 0.5).unwrap();
