@@ -1,0 +1,51 @@
+//! What choosing a token costs, natively: `cargo bench --bench sampling --profile quick`.
+//!
+//! Logits come in two shapes. A trained model's are a broad hump with a thin tail of likely tokens; those of random
+//! weights, which the benchmarks of a whole step run on, are flat, and a nucleus then holds most of the vocabulary.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use gpt2_web::sampler::{Coin, Sampler};
+use gpt2_web::settings::Settings;
+
+const VOCABULARY: u32 = 50257;
+
+fn sampling(criterion: &mut Criterion) {
+    let mut coin = Coin::new(1);
+    let trained = logits(&mut coin, 2.2, 0.002);
+    let flat = logits(&mut coin, 0.6, 0.0);
+    let every_filter =
+        Settings { top_k: 50, min_p: 0.02, repetition_penalty: 1.1, top_logprobs: 5, ..Settings::default() };
+    for (name, settings) in [
+        ("greedy", Settings { temperature: 0.0, ..Settings::default() }),
+        ("default", Settings::default()),
+        ("every filter", every_filter.clone()),
+        ("every filter, top-k 5000", Settings { top_k: 5000, ..every_filter }),
+        ("temperature 100", Settings { temperature: 100.0, ..Settings::default() }),
+    ] {
+        let mut sampler = Sampler::new(&settings);
+        (0..500).for_each(|_| sampler.observe((coin.flip() * f64::from(VOCABULARY)) as u32));
+        let mut group = criterion.benchmark_group(name);
+        for (shape, logits) in [("trained", &trained), ("flat", &flat)] {
+            group.bench_function(shape, |bencher| {
+                bencher.iter(|| sampler.sample(logits, coin.flip()).expect("all logits are finite"));
+            });
+        }
+    }
+}
+
+/// Normally distributed logits with this deviation; so many of them are likely tokens, some six above the rest.
+fn logits(coin: &mut Coin, deviation: f64, likely: f64) -> Vec<f32> {
+    let logit = |_| {
+        let rest = deviation * normal(coin) - 80.0;
+        let logit = if coin.flip() < likely { rest + 6.0 + 2.0 * normal(coin) } else { rest };
+        logit as f32
+    };
+    (0..VOCABULARY).map(logit).collect()
+}
+
+fn normal(coin: &mut Coin) -> f64 {
+    (0..12).map(|_| coin.flip()).sum::<f64>() - 6.0
+}
+
+criterion_group!(benches, sampling);
+criterion_main!(benches);
