@@ -142,3 +142,36 @@ impl Place {
         self.bin < bins.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampler::Coin;
+
+    /// The place by sorting.
+    fn sorted(logits: &[f32], enough: f64, mass: f32) -> Cut {
+        let mut ids: Vec<u32> = (0..logits.len() as u32).collect();
+        ids.sort_by(|&a, &b| logits[b as usize].partial_cmp(&logits[a as usize]).unwrap());
+        let last = ids[(enough / f64::from(mass)).ceil() as usize - 1];
+        Cut { logit: logits[last as usize], last_id: last }
+    }
+
+    #[test]
+    fn is_where_sorting_puts_it_whatever_the_bins() {
+        let mut coin = Coin::new(4);
+        let mut logits: Vec<f32> = (0..500).map(|_| (coin.flip() * 40.0).round() as f32 / 4.0).collect();
+        logits.extend((0..500).map(|id| -(1.5f32.powi(id % 100))));
+        let mut blocks = Blocks::default();
+        blocks.fill(&logits);
+        let mut ranking = Ranking::default();
+        for rate in [f32::MIN_POSITIVE, 1.0, 1e6, f32::MAX] {
+            for enough in 1..=1000 {
+                let cut = ranking.cut(&blocks, f32::MIN, rate, f64::from(enough) * 0.5, |_| &[0.5; BLOCK]);
+                assert_eq!(cut, sorted(&logits, f64::from(enough) * 0.5, 0.5), "{rate}, {enough}");
+                let above = ranking.cut(&blocks, 2.0, rate, f64::from(enough) * 0.5, |_| &[0.5; BLOCK]);
+                assert!(above == cut || (above.logit < 2.0 && cut.logit < 2.0), "{rate}, {enough}");
+            }
+            assert!(ranking.cut(&blocks, 2.0, rate, 1e9, |_| &[0.5; BLOCK]).logit < 2.0);
+        }
+    }
+}
