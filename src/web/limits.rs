@@ -6,6 +6,7 @@ use wasm_bindgen::prelude::*;
 
 use super::worker::Clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::{self, BLOCK, GROUP as GROUP_OUTPUTS, Product, Quantised, Weights};
 
 /// What [`measure`] finds. The benchmark takes the fields by these names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -15,6 +16,21 @@ pub struct Limits {
     /// The same by the number of places it was read from in turn, each in order. A processor fetches ahead for each place
     /// on its own, so one alone may not bring as much as the memory gives.
     pub by_streams: Vec<(usize, f64)>,
+    /// What the products reach where the memory does not hold them up.
+    pub products: Vec<ProductRate>,
+}
+
+/// The speed of a product whose weights stay in the processor's cache.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProductRate {
+    /// What the weights are held in: `q8_0` or `q4_0`.
+    pub precision: &'static str,
+    /// Rows of activations: 1 as in decode, more as in prefill.
+    pub rows: usize,
+    /// 10⁹ operations a second; a multiplication and its addition are two.
+    pub gop_s: f64,
+    /// Gigabytes of weights that are passed through in a second, if each is read once for all rows.
+    pub gb_s: f64,
 }
 
 /// How often each limit is measured. The best counts: whatever disturbs a measurement makes it slower, never faster.
@@ -93,7 +109,52 @@ pub fn measure(megabytes: u32) -> Result<Limits> {
         (4, stream_gb_s::<4>(&groups, &clock)),
         (8, stream_gb_s::<8>(&groups, &clock)),
     ];
-    Ok(Limits { stream_gb_s: by_streams.iter().map(|&(_, speed)| speed).fold(0.0, f64::max), by_streams })
+    let products = kernels::active();
+    let rates = [1, 32].into_iter().flat_map(|rows| {
+        [product_rate("q8_0", products.q8, rows, &clock), product_rate("q4_0", products.q4, rows, &clock)]
+    });
+    Ok(Limits {
+        stream_gb_s: by_streams.iter().map(|&(_, speed)| speed).fold(0.0, f64::max),
+        by_streams,
+        products: rates.collect(),
+    })
+}
+
+/// The speed of one product.
+fn product_rate<W: Weights>(precision: &'static str, product: Product<W>, rows: usize, clock: &Clock) -> ProductRate {
+    /// A matrix of 288 KB in 8 bits: it fits the second cache, and rounding the activations is as small a part of the
+    /// work as in a model.
+    const OUTPUTS: usize = 256;
+    const INPUTS: usize = 1024;
+    let mut weights = vec![W::ZERO; OUTPUTS / GROUP_OUTPUTS * INPUTS / BLOCK];
+    for (index, block) in weights.iter_mut().enumerate() {
+        for output in 0..GROUP_OUTPUTS {
+            block.set(output, &std::array::from_fn(|input| ((index + 3 * input) % 16) as i8 - 8), 0.01);
+        }
+    }
+    let x: Vec<f32> = (0..rows * INPUTS).map(|index| (index % 17) as f32 - 8.0).collect();
+    let (mut quantised, mut out) = (vec![Quantised::EMPTY; x.len() / BLOCK], vec![0.0; rows * OUTPUTS]);
+    let mut trial = || {
+        let (began, mut count) = (clock.now(), 0);
+        loop {
+            for _ in 0..8 {
+                product(&weights, &x, INPUTS, &mut quantised, std::hint::black_box(&mut out), OUTPUTS);
+            }
+            count += 8;
+            let ms = clock.now() - began;
+            if ms >= TRIAL_MS {
+                return f64::from(count) / ms;
+            }
+        }
+    };
+    let per_ms = (0..TRIALS).map(|_| trial()).fold(0.0, f64::max);
+    let bytes = size_of_val(weights.as_slice()) as f64;
+    ProductRate {
+        precision,
+        rows,
+        gop_s: per_ms * (2 * rows * OUTPUTS * INPUTS) as f64 / 1e6,
+        gb_s: per_ms * bytes / 1e6,
+    }
 }
 
 /// [`measure`] for JavaScript: an object with the fields of [`Limits`].
