@@ -230,9 +230,11 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         let (from, total) = (self.model.len(), self.prompt_ids.len());
         let to = total.min(from + self.chunks.next());
         let before = (self.clock)();
-        let logits = self.model.feed(&self.prompt_ids[from..to])?;
+        let ids = &self.prompt_ids[from..to];
         if to == total {
-            self.prefilled = Some(logits.to_vec());
+            self.prefilled = Some(self.model.feed(ids)?.to_vec());
+        } else {
+            self.model.extend(ids)?;
         }
         let after = (self.clock)();
         self.chunks.took(to - from, after - before);
@@ -351,9 +353,13 @@ fn too_long(tokens: &str, context: usize, surplus: usize) -> Error {
     )
 }
 
-/// How many positions to process next, so that a chunk takes about [`CHUNK_MS`] whatever the model and the machine.
+/// How many positions to process next, so that a chunk takes about [`CHUNK_MS`] whatever the model and the machine; or
+/// twice as long as a position alone, where that is longer. A pass over a large model reads all its weights, for one
+/// position as for several, so that a chunk which may not take longer than one alone would never grow.
 #[derive(Debug, Default)]
 struct ChunkSize {
+    /// Time of the first chunk.
+    alone_ms: f64,
     /// Time and size of the last chunk.
     last: Option<(usize, f64)>,
 }
@@ -362,14 +368,60 @@ impl ChunkSize {
     /// Most times a chunk may outgrow the one before: a clock with coarse ticks can read 0 for a short one.
     const GROWTH: usize = 16;
 
+    /// Larger chunks are a multiple of this: engines process positions a few at a time, and of 2, 3, 4 or 6 none are
+    /// left over.
+    const MULTIPLE: usize = 12;
+
     /// The first chunk is one position: nothing is known of the speed yet, and on a large model that is slow enough.
     fn next(&self) -> usize {
         let Some((positions, ms)) = self.last else { return 1 };
-        let fitting = positions as f64 * CHUNK_MS / ms.max(f64::MIN_POSITIVE);
-        (fitting.min((positions * Self::GROWTH) as f64) as usize).max(1)
+        let may_take = CHUNK_MS.max(2.0 * self.alone_ms);
+        let fitting = positions as f64 * may_take / ms.max(f64::MIN_POSITIVE);
+        let fitting = (fitting.min((positions * Self::GROWTH) as f64) as usize).max(1);
+        if fitting < Self::MULTIPLE { fitting } else { fitting / Self::MULTIPLE * Self::MULTIPLE }
     }
 
     fn took(&mut self, positions: usize, ms: f64) {
+        if self.last.is_none() {
+            self.alone_ms = ms;
+        }
         self.last = Some((positions, ms));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNK_MS, ChunkSize};
+
+    /// The sizes of chunks where a pass takes `pass` milliseconds and each position `position` more.
+    fn sizes(pass: f64, position: f64) -> Vec<usize> {
+        let mut chunks = ChunkSize::default();
+        let mut next = || {
+            let size = chunks.next();
+            chunks.took(size, pass + position * size as f64);
+            size
+        };
+        (0..12).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn chunks_grow_to_what_fits() {
+        for (pass, position) in [(0.0, 3.0), (10.0, 3.0), (10.0, 0.1), (0.5, 0.2)] {
+            let sizes = sizes(pass, position);
+            assert_eq!(sizes[0], 1);
+            let last = sizes[11];
+            let takes = |size: usize| pass + position * size as f64;
+            assert!(
+                takes(last) <= 1.01 * CHUNK_MS && takes(last + 12) > 0.8 * CHUNK_MS,
+                "{pass} {position}: {sizes:?}"
+            );
+            assert!(sizes.iter().all(|&size| takes(size) <= 2.0 * CHUNK_MS), "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn a_pass_that_takes_long_is_shared() {
+        let sizes = sizes(100.0, 5.0);
+        assert!(sizes[11] > 10 && 100.0 + 5.0 * sizes[11] as f64 <= 1.01 * 2.0 * 105.0, "{sizes:?}");
     }
 }

@@ -29,6 +29,14 @@ pub trait LanguageModel {
     /// processed and `len` is unchanged.
     fn feed(&mut self, ids: &[u32]) -> Result<&[f32]>;
 
+    /// As [`feed`](Self::feed), where nobody asks for logits: all chunks of a prompt but the last.
+    ///
+    /// # Errors
+    /// As [`feed`](Self::feed).
+    fn extend(&mut self, ids: &[u32]) -> Result<()> {
+        self.feed(ids).map(|_| ())
+    }
+
     /// As [`feed`](Self::feed), with the logits of every position of `ids` (`ids.len()` rows of `vocab_size`).
     fn score(&mut self, ids: &[u32]) -> Result<Vec<Vec<f32>>>;
 

@@ -105,6 +105,12 @@ impl LanguageModel for Gpt2 {
         Ok(logits)
     }
 
+    fn extend(&mut self, ids: &[u32]) -> Result<()> {
+        self.check(ids)?;
+        self.network.hidden(ids, &mut self.cache, &mut self.work);
+        Ok(())
+    }
+
     fn score(&mut self, ids: &[u32]) -> Result<Vec<Vec<f32>>> {
         self.check(ids)?;
         let Self { network, cache, work, logits, config } = self;

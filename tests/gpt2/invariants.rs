@@ -33,7 +33,11 @@ fn feed_in_chunks(model: &mut Gpt2, ids: &[u32], sizes: &[usize]) -> Vec<u32> {
             break;
         }
         let (chunk, after) = rest.split_at((*size).min(rest.len()));
-        last = bits(model.feed(chunk).unwrap());
+        if after.is_empty() {
+            last = bits(model.feed(chunk).unwrap());
+        } else {
+            model.extend(chunk).unwrap();
+        }
         rest = after;
     }
     last
