@@ -8,7 +8,7 @@ import { POSITIONS, VOCAB, randomNumbers, tensors } from '../../tests/large/shap
 /** @typedef {keyof typeof TYPES} Precision */
 
 /** Of the files' contents: a file of another version is made anew. */
-const VERSION = 1;
+const VERSION = 2;
 const TOKENIZER = new URL('../../tests/fixtures/gpt2-tokenizer/', import.meta.url);
 const END_OF_TEXT = '<|endoftext|>';
 const EPSILON = 1e-5;
@@ -129,7 +129,8 @@ class Writer {
     else if (typeof value === 'string') { this.u32(8); this.text(value); }
     else if (Array.isArray(value)) {
       this.u32(9);
-      this.u32(typeof value[0] === 'number' ? 4 : 8);
+      // Signed, because llama.cpp takes the types of tokens as nothing else.
+      this.u32(typeof value[0] === 'number' ? 5 : 8);
       this.u64(value.length);
       for (const item of value) typeof item === 'number' ? this.u32(item) : this.text(item);
     } else { this.u32(6); this.f32(value.f32); }
