@@ -48,6 +48,8 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
         --only REGEX              measures only where "SYSTEM PRECISION" matches, as in 'gpt2-web q8_0'
         --rounds N                measures everything N times, and fewer where that would take over three minutes (3)
         --quick                   one round, and fewer positions
+        --peers                   measures also wllama, transformers.js and, where it can be built, llama.cpp natively,
+                                  which it downloads; takes up to a quarter of an hour
 
   ./build.sh setup
       Installs what the commands above need. Each of them does its share of it by itself.

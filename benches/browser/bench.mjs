@@ -1,10 +1,11 @@
 // `./build.sh bench`: measures in a headless Chromium, and holds what it finds against what the memory allows.
 //
-//     node benches/browser/bench.mjs --site DIR [--json FILE] [--only REGEX] [--rounds N] [--quick]
+//     node benches/browser/bench.mjs --site DIR [--json FILE] [--only REGEX] [--rounds N] [--quick] [--peers]
 import { writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem, type } from 'node:os';
 import { launch } from '../../scripts/browsers.mjs';
 import { serve } from '../../scripts/server.mjs';
+import { subjects as peerSubjects } from '../peers/peers.mjs';
 import * as gpt2Web from './gpt2-web.mjs';
 import { options, usage } from './options.mjs';
 import { sizes } from './size.mjs';
@@ -22,16 +23,16 @@ import { SERVED, Tab } from './tab.mjs';
  * @property {(place: import('./tab.mjs').Place) => Promise<import('./summary.mjs').Sample[]>} round
  */
 
-/** What is measured: each gives its subjects. @type {((options: { quick: boolean }) => Subject[])[]} */
-const SYSTEMS = [gpt2Web.subjects];
-
 /** Where the models are kept from one run to the next. */
 const FOLDER = 'target/bench';
 /** No further round begins that would probably end later than this. */
 const BUDGET_MS = 200_000;
+/** With the peers, of which some are slow. */
+const PEERS_BUDGET_MS = 900_000;
 
-const { site, json, only, rounds, quick } = await options(process.argv.slice(2));
-const subjects = SYSTEMS.flatMap((system) => system({ quick })).filter(({ system, precision }) => only?.test(`${system} ${precision}`) ?? true);
+const { site, json, only, rounds, quick, peers } = await options(process.argv.slice(2));
+const systems = [gpt2Web.subjects, ...(peers ? [peerSubjects] : [])];
+const subjects = systems.flatMap((system) => system({ quick })).filter(({ system, precision }) => only?.test(`${system} ${precision}`) ?? true);
 if (!subjects.length) usage(`--only ${only?.source} leaves nothing to measure`);
 
 const say = (/** @type {string} */ text) => console.error(text);
@@ -49,11 +50,12 @@ async function stream({ system, precision, reads }) {
   speeds.push({ system, precision, gb_s: stream_gb_s, by_streams });
 }
 
+const budget = peers ? PEERS_BUDGET_MS : BUDGET_MS;
 const began = performance.now();
 /** @type {(import('./summary.mjs').Speed & { by_streams: [number, number][] })[]} */ const speeds = [];
 /** @type {import('./summary.mjs').Sample[]} */ const samples = [];
 let done = 0;
-while (done < rounds && (done === 0 || (performance.now() - began) * (done + 1) / done < BUDGET_MS)) {
+while (done < rounds && (done === 0 || (performance.now() - began) * (done + 1) / done < budget)) {
   done++;
   for (const subject of subjects) {
     say(`round ${done} of ${rounds}: ${subject.system}, ${subject.precision}`);

@@ -10,7 +10,7 @@ export function usage(message) {
 
 /**
  * @param {string[]} given
- * @returns {Promise<{ site: string, json: string | undefined, only: RegExp | null, rounds: number, quick: boolean }>}
+ * @returns {Promise<{ site: string, json: string | undefined, only: RegExp | null, rounds: number, quick: boolean, peers: boolean }>}
  */
 export async function options(given) {
   try {
@@ -22,15 +22,16 @@ export async function options(given) {
         only: { type: 'string' },
         rounds: { type: 'string' },
         quick: { type: 'boolean', default: false },
+        peers: { type: 'boolean', default: false },
       },
     });
-    const { site, json, only, quick } = values;
+    const { site, json, only, quick, peers } = values;
     if (!site) usage('--site is missing: the folder of the assembled page');
     const rounds = Number(values.rounds ?? (quick ? 1 : 3));
     if (!Number.isInteger(rounds) || rounds < 1) usage(`--rounds takes a whole number from 1, not '${values.rounds}'`);
     // Fails now rather than after the measurements.
     if (json) await (await open(json, 'a')).close();
-    return { site, json, only: only === undefined ? null : new RegExp(only), rounds, quick };
+    return { site, json, only: only === undefined ? null : new RegExp(only), rounds, quick, peers };
   } catch (error) {
     return usage(/** @type {Error} */ (error).message);
   }
