@@ -20,6 +20,23 @@ wasm_environment() {
     WASM_ENV+=(PATH="/usr/bin:$PATH" RUSTC_BOOTSTRAP=1)
     WASM_ARGUMENTS+=(-Zbuild-std=std,panic_abort)
   fi
+  if [[ $WASM_FLAVOUR == simd128 ]]; then
+    compile_relaxed
+    WASM_ENV+=(GPT2_WEB_RELAXED="$WASM_RELAXED")
+    WASM_ARGUMENTS+=(--features relaxed)
+  fi
+}
+
+# The kernels that need relaxed SIMD, as the module WASM_RELAXED that the main one carries. Seconds, for it has no
+# dependencies.
+compile_relaxed() {
+  local target=$WASM_TARGET/relaxed arguments=(--release --locked --manifest-path relaxed/Cargo.toml --target wasm32-unknown-unknown)
+  [[ $TOOLCHAIN == debian ]] && arguments+=(-Zbuild-std=core,panic_abort)
+  WASM_RELAXED=$PWD/$target/wasm32-unknown-unknown/release/gpt2_web_relaxed.wasm
+  # It works in the main module's memory, and must not need any of its own: it would lie where that module's lies.
+  "${WASM_ENV[@]}" RUSTFLAGS="$WASM_RUSTFLAGS,+relaxed-simd -C link-arg=--import-memory -C link-arg=-zstack-size=0" \
+    "$WASM_CARGO" build --quiet "${arguments[@]}" --target-dir "$target" >&2
+  node scripts/check-relaxed.mjs "$WASM_RELAXED" >&2
 }
 
 # compile_wasm PROFILE: leaves gpt2_web.js and gpt2_web_bg.wasm in WASM_DIR.
@@ -31,7 +48,7 @@ compile_wasm() {
   module=$WASM_TARGET/wasm32-unknown-unknown/$profile/gpt2_web.wasm
   stamp=$WASM_DIR/.built-with
   built_with="$("$WASM_RUSTC" -vV) $WASM_RUSTFLAGS $("$WASM_BINDGEN" --version)"
-  if [[ -f $stamp && $(<"$stamp") == "$built_with" && -z $(find src Cargo.toml Cargo.lock -newer "$stamp" -print -quit) ]]; then
+  if [[ -f $stamp && $(<"$stamp") == "$built_with" && -z $(find src relaxed/src Cargo.toml Cargo.lock -newer "$stamp" -print -quit) ]]; then
     return
   fi
   say "Compiling to WebAssembly ($TOOLCHAIN Rust, $WASM_FLAVOUR, $profile; the first time takes minutes)"

@@ -113,7 +113,7 @@ pub struct Identity {
     pub tokenizer_sha256: String,
     /// `f32` or `q8_0`.
     pub precision: String,
-    /// The instruction set the products ran on: `simd128` or `scalar`.
+    /// The instruction set the products ran on: `relaxed-simd`, `simd128` or `scalar`.
     pub kernel: String,
 }
 

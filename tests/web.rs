@@ -3,6 +3,9 @@
 //! Run by `wasm-bindgen-test-runner`, in a window and in a dedicated worker; the fixtures are compiled in.
 #![cfg(target_arch = "wasm32")]
 
+#[path = "web/kernels.rs"]
+mod kernels;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 

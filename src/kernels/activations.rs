@@ -27,15 +27,14 @@ const LEAST: f32 = 1e-30;
 pub fn quantise(x: &[f32; BLOCK]) -> ([i8; BLOCK], f32) {
     /// Added to a number below 2^22 it leaves the nearest integer in the lowest bits of the sum.
     const SHIFT: f32 = (3u32 << 22) as f32;
-    let mut greatest = [0.0f32; 4];
+    // The bits of sizes are in the order of the sizes, with infinity and then NaN at the end.
+    let mut greatest = [0; 4];
     for four in x.as_chunks::<4>().0 {
         for (greatest, x) in greatest.iter_mut().zip(four) {
-            let size = x.abs();
-            // NaN is not left again: no comparison with it is true, and it is not equal to itself.
-            *greatest = if size > *greatest || size.is_nan() { size } else { *greatest };
+            *greatest = x.abs().to_bits().max(*greatest);
         }
     }
-    let greatest = greatest.into_iter().fold(0.0, |a: f32, b| if b > a || b.is_nan() { b } else { a });
+    let greatest = f32::from_bits(greatest.into_iter().fold(0, u32::max));
     let inverse = if greatest < LEAST { 0.0 } else { 127.0 / greatest };
     let mut numbers = [0; BLOCK];
     for (number, x) in numbers.iter_mut().zip(x) {

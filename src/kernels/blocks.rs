@@ -11,6 +11,9 @@ pub trait Weights: Copy + PartialEq + 'static {
     /// Four blocks of zeros.
     const ZERO: Self;
 
+    /// The smallest and the greatest number, and some between.
+    const NUMBERS: [i8; 7];
+
     /// Writes the block of one of the four, with the scale its numbers are multiplied by.
     fn set(&mut self, output: usize, numbers: &[i8; BLOCK], scale: f32);
 
@@ -29,6 +32,7 @@ pub struct Q8 {
 
 impl Weights for Q8 {
     const ZERO: Self = Self { quads: [[0; 16]; 8], scales: [0.0; GROUP] };
+    const NUMBERS: [i8; 7] = [-128, 127, -127, 0, 1, -65, 98];
 
     fn set(&mut self, output: usize, numbers: &[i8; BLOCK], scale: f32) {
         for (quad, numbers) in self.quads.iter_mut().zip(numbers.as_chunks::<4>().0) {
@@ -70,6 +74,7 @@ pub(super) const fn place(input: usize) -> (usize, u32) {
 
 impl Weights for Q4 {
     const ZERO: Self = Self { eights: [[OFFSET as u8 * 0x11; 16]; 4], scales: [0.0; GROUP] };
+    const NUMBERS: [i8; 7] = [-8, 7, -7, 0, 1, -3, 5];
 
     fn set(&mut self, output: usize, numbers: &[i8; BLOCK], scale: f32) {
         for (eight, numbers) in self.eights.iter_mut().zip(numbers.as_chunks::<8>().0) {

@@ -12,12 +12,15 @@ pub mod activations;
 pub mod blocks;
 pub mod exp;
 pub mod product;
-#[cfg(target_feature = "relaxed-simd")]
+#[cfg(target_feature = "simd128")]
 pub mod relaxed;
 pub mod rows;
 pub mod scalar;
 #[cfg(target_feature = "simd128")]
 pub mod simd128;
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub use activations::Quantised;
 pub use blocks::{Q4, Q8, Weights};
@@ -47,13 +50,30 @@ pub trait Kernel {
     ) -> [[[f32; GROUP]; N]; G];
 }
 
+/// The blocks that both sides have of each row.
+#[inline(always)]
+fn common<W, const G: usize, const N: usize>(weights: &[&[W]; G], x: &[&[Quantised]; N]) -> usize {
+    let lens = weights.iter().map(|row| row.len()).chain(x.iter().map(|row| row.len()));
+    lens.min().unwrap_or_default()
+}
+
+/// The block `index` of each row.
+///
+/// # Safety
+/// All rows have more blocks than that.
+#[inline(always)]
+unsafe fn at<'a, T, const R: usize>(rows: &[&'a [T]; R], index: usize) -> [&'a T; R] {
+    // SAFETY: the caller's promise.
+    rows.map(|row| unsafe { row.get_unchecked(index) })
+}
+
 /// A whole matrix times rows of activations; [`product::product`] says what it takes.
 pub type Product<W> = fn(&[W], &[f32], usize, &mut [Quantised], &mut [f32], usize);
 
 /// The products of one instruction set.
 #[derive(Debug, Clone, Copy)]
 pub struct Products {
-    /// The instruction set: `simd128` or `scalar`.
+    /// The instruction set: `relaxed-simd`, `simd128` or `scalar`.
     pub name: &'static str,
     /// Of 8-bit weights.
     pub q8: Product<Q8>,
@@ -61,16 +81,35 @@ pub struct Products {
     pub q4: Product<Q4>,
 }
 
-/// The fastest there are.
-pub fn active() -> Products {
+/// The fastest products that this build has.
+pub const BUILT_IN: &Products = {
     #[cfg(target_feature = "simd128")]
-    return Products {
-        name: "simd128",
-        q8: product::product::<simd128::Simd8>,
-        q4: product::product::<simd128::Simd4>,
-    };
+    {
+        &Products { name: "simd128", q8: product::product::<simd128::Simd8>, q4: product::product::<simd128::Simd4> }
+    }
     #[cfg(not(target_feature = "simd128"))]
-    Products { name: "scalar", q8: product::product::<scalar::Scalar<Q8>>, q4: product::product::<scalar::Scalar<Q4>> }
+    SCALAR
+};
+
+/// The reference.
+pub const SCALAR: &Products = &Products {
+    name: "scalar",
+    q8: product::product::<scalar::Scalar<Q8>>,
+    q4: product::product::<scalar::Scalar<Q4>>,
+};
+
+/// Null, or from a `&'static Products`.
+static ACTIVE: AtomicPtr<Products> = AtomicPtr::new(null_mut());
+
+/// The products that are used.
+pub fn active() -> &'static Products {
+    // SAFETY: all that is ever stored comes from a shared reference that lives for ever.
+    unsafe { ACTIVE.load(Ordering::Acquire).as_ref() }.unwrap_or(BUILT_IN)
+}
+
+/// Uses other products from now on. They must give the same bits, or runs could not be repeated.
+pub fn activate(products: &'static Products) {
+    ACTIVE.store(core::ptr::from_ref(products).cast_mut(), Ordering::Release);
 }
 
 #[cfg(test)]

@@ -23,25 +23,57 @@ pub fn product<K: Kernel>(
     out: &mut [f32],
     outputs: usize,
 ) {
-    let blocks = inputs / BLOCK;
-    for (x, block) in x.as_chunks::<BLOCK>().0.iter().zip(quantised.iter_mut()) {
+    check(weights, x, inputs, quantised, out, outputs);
+    prepare(K::prepare, x, quantised);
+    multiply::<K>(weights, quantised, inputs / BLOCK, out, outputs);
+}
+
+/// Refuses slices that do not belong together.
+///
+/// # Panics
+/// If they do not.
+pub fn check<W>(weights: &[W], x: &[f32], inputs: usize, quantised: &[Quantised], out: &[f32], outputs: usize) {
+    assert!(inputs > 0 && inputs.is_multiple_of(BLOCK), "rows of {inputs} numbers make no blocks");
+    let rows = x.len() / inputs;
+    assert_eq!(weights.len(), outputs.div_ceil(GROUP) * (inputs / BLOCK), "blocks of weights");
+    assert_eq!((x.len(), out.len()), (rows * inputs, rows * outputs), "numbers of {rows} rows");
+    assert_eq!(quantised.len(), rows * (inputs / BLOCK), "blocks of {rows} rows");
+}
+
+/// Rounds `x`, and lays out each block of it as a kernel reads it.
+#[inline(always)]
+pub fn prepare(kernel: fn(&[i8; BLOCK], f32) -> Quantised, x: &[f32], quantised: &mut [Quantised]) {
+    for (x, block) in x.as_chunks::<BLOCK>().0.iter().zip(quantised) {
         let (numbers, scale) = quantise(x);
-        *block = K::prepare(&numbers, scale);
-    }
-    let shape = Shape { blocks, outputs };
-    if x.len() == inputs {
-        shape.rows::<K, READERS, 1>(weights, quantised, out);
-    } else if K::POSITIONS == 3 {
-        shape.rows::<K, TILE_GROUPS, 3>(weights, quantised, out);
-    } else {
-        shape.rows::<K, TILE_GROUPS, 4>(weights, quantised, out);
+        *block = kernel(&numbers, scale);
     }
 }
+
+/// Rows of `blocks` prepared blocks times the transposed matrix, into `out`.
+pub fn multiply<K: Kernel>(weights: &[K::Weights], x: &[Quantised], blocks: usize, out: &mut [f32], outputs: usize) {
+    let shape = Shape { blocks, outputs };
+    if x.len() == blocks {
+        shape.rows::<K, READERS, 1>(weights, x, out);
+    } else if K::POSITIONS == 3 {
+        shape.rows::<K, TILE_GROUPS, 3>(weights, x, out);
+    } else {
+        shape.rows::<K, TILE_GROUPS, 4>(weights, x, out);
+    }
+}
+
+// From here on nothing panics, because a panic has a text, and a module that works in another's memory has no place for
+// one: parts that are not there are empty. `check` has seen to it that all are there.
 
 struct Shape {
     /// Blocks of a row.
     blocks: usize,
     outputs: usize,
+}
+
+/// Row `index` of rows that are `len` long.
+#[inline(always)]
+fn row<T>(rows: &[T], index: usize, len: usize) -> &[T] {
+    rows.get(index * len..).and_then(|rows| rows.get(..len)).unwrap_or_default()
 }
 
 impl Shape {
@@ -52,7 +84,7 @@ impl Shape {
         x: &[Quantised],
         out: &mut [f32],
     ) {
-        let groups = weights.len() / self.blocks;
+        let groups = weights.len().checked_div(self.blocks).unwrap_or_default();
         let apart = groups / G;
         for first in 0..apart {
             self.tiles::<K, G, N>(weights, core::array::from_fn(|reader| first + reader * apart), x, out);
@@ -71,36 +103,47 @@ impl Shape {
         x: &[Quantised],
         out: &mut [f32],
     ) {
-        let weights = groups.map(|group| &weights[group * self.blocks..][..self.blocks]);
-        let (width, room) = (N * self.blocks, N * self.outputs);
-        let tiles = x.len() / width;
-        for tile in 0..tiles {
-            self.tile::<K, G, N>(weights, groups, &x[tile * width..][..width], &mut out[tile * room..][..room]);
+        let weights = groups.map(|group| row(weights, group, self.blocks));
+        let rows = x.len().checked_div(self.blocks).unwrap_or_default();
+        let whole = rows / N * N;
+        for first in (0..whole).step_by(N) {
+            self.tile::<K, G, N>(weights, groups, x, first, out);
         }
-        let (x, out) = (&x[tiles * width..], &mut out[tiles * room..]);
-        match x.len() / self.blocks {
-            1 => self.tile::<K, G, 1>(weights, groups, x, out),
-            2 => self.tile::<K, G, 2>(weights, groups, x, out),
-            3 => self.tile::<K, G, 3>(weights, groups, x, out),
+        match rows - whole {
+            1 => self.tile::<K, G, 1>(weights, groups, x, whole, out),
+            2 => self.tile::<K, G, 2>(weights, groups, x, whole, out),
+            3 => self.tile::<K, G, 3>(weights, groups, x, whole, out),
             _ => {}
         }
     }
 
+    /// `N` rows from `first` on.
     #[inline(always)]
     fn tile<K: Kernel, const G: usize, const N: usize>(
         &self,
         weights: [&[K::Weights]; G],
         groups: [usize; G],
         x: &[Quantised],
+        first: usize,
         out: &mut [f32],
     ) {
-        let rows: [&[Quantised]; N] = core::array::from_fn(|row| &x[row * self.blocks..][..self.blocks]);
-        let sums = K::tile(weights, rows);
+        let sums = K::tile(weights, core::array::from_fn::<_, N, _>(|index| row(x, first + index, self.blocks)));
         for (group, sums) in groups.into_iter().zip(sums) {
-            let first = group * GROUP;
-            let used = GROUP.min(self.outputs - first);
-            for (row, sums) in sums.iter().enumerate() {
-                out[row * self.outputs + first..][..used].copy_from_slice(&sums[..used]);
+            let column = group * GROUP;
+            for (index, sums) in sums.iter().enumerate() {
+                let end = (first + index + 1) * self.outputs;
+                let Some(out) = out.get_mut(end - self.outputs + column..end) else { continue };
+                match out.first_chunk_mut() {
+                    Some(out) => *out = *sums,
+                    // The last group may have fewer outputs than lanes.
+                    None => {
+                        for (lane, sum) in sums.iter().enumerate() {
+                            if let Some(out) = out.get_mut(lane) {
+                                *out = *sum;
+                            }
+                        }
+                    }
+                }
             }
         }
     }

@@ -1,22 +1,50 @@
 //! The products in WebAssembly's vectors of 128 bits: weights and activations as 16-bit numbers, of which one
 //! instruction multiplies eight pairs and adds neighbours.
 
-use core::arch::wasm32::{f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, v128_store};
 use core::arch::wasm32::{
-    i16x8_load_extend_i8x8, i16x8_splat, i32x4_add, i32x4_dot_i16x8, i32x4_shr, i32x4_shuffle, i32x4_splat, u16x8_shr,
-    v128, v128_and, v128_load, v128_load32_splat, v128_load64_splat,
+    f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i16x8, i16x8_add, i16x8_extadd_pairwise_i8x16,
+    i16x8_extend_high_i8x16, i16x8_extend_low_i8x16, i16x8_load_extend_i8x8, i16x8_mul, i16x8_splat, i32x4_add,
+    i32x4_dot_i16x8, i32x4_extadd_pairwise_i16x8, i32x4_extract_lane, i32x4_shr, i32x4_shuffle, i32x4_splat, u16x8_shr,
+    v128, v128_and, v128_load, v128_load32_splat, v128_load64_splat, v128_store,
 };
 
 use super::blocks::OFFSET;
-use super::{BLOCK, GROUP, Kernel, Q4, Q8, Quantised};
+use super::{BLOCK, GROUP, Kernel, Q4, Q8, Quantised, at, common};
 
-/// Activations as 16-bit numbers, in their order.
-fn wide(numbers: impl Iterator<Item = i16>) -> [u8; 2 * BLOCK] {
+/// The two vectors of a block's numbers.
+#[inline(always)]
+pub(super) fn halves(numbers: &[i8; BLOCK]) -> [v128; 2] {
+    // SAFETY: sixteen of the 32 bytes each are read.
+    [0, 16].map(|half| unsafe { v128_load(numbers.as_ptr().add(half).cast()) })
+}
+
+/// The bytes of four vectors.
+#[inline(always)]
+pub(super) fn bytes(vectors: [v128; 4]) -> [u8; 2 * BLOCK] {
     let mut bytes = [0; 2 * BLOCK];
-    for (bytes, number) in bytes.as_chunks_mut::<2>().0.iter_mut().zip(numbers) {
-        *bytes = number.to_le_bytes();
+    for (bytes, vector) in bytes.as_chunks_mut::<16>().0.iter_mut().zip(vectors) {
+        // SAFETY: a vector is sixteen bytes.
+        unsafe { v128_store(bytes.as_mut_ptr().cast(), vector) };
     }
     bytes
+}
+
+/// The sum of all 8-bit numbers of two vectors.
+#[inline(always)]
+pub(super) fn sum([a, b]: [v128; 2]) -> i32 {
+    let pairs = i16x8_add(i16x8_extadd_pairwise_i8x16(a), i16x8_extadd_pairwise_i8x16(b));
+    let fours = i32x4_extadd_pairwise_i16x8(pairs);
+    i32x4_extract_lane::<0>(fours)
+        + i32x4_extract_lane::<1>(fours)
+        + i32x4_extract_lane::<2>(fours)
+        + i32x4_extract_lane::<3>(fours)
+}
+
+/// Activations as 16-bit numbers, in their order.
+#[inline(always)]
+fn wide(numbers: &[i8; BLOCK]) -> [v128; 4] {
+    let [a, b] = halves(numbers);
+    [i16x8_extend_low_i8x16(a), i16x8_extend_high_i8x16(a), i16x8_extend_low_i8x16(b), i16x8_extend_high_i8x16(b)]
 }
 
 /// The sums so far, and the products of one more block, which are multiplied by the scales of both sides.
@@ -48,15 +76,17 @@ impl Kernel for Simd8 {
 
     const POSITIONS: usize = 3;
 
+    #[inline(always)]
     fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
-        Quantised { bytes: wide(numbers.iter().map(|&number| number.into())), start: 0, scale }
+        Quantised { bytes: bytes(wide(numbers)), start: 0, scale }
     }
 
     #[inline(always)]
     fn tile<const G: usize, const N: usize>(weights: [&[Q8]; G], x: [&[Quantised]; N]) -> [[[f32; GROUP]; N]; G] {
         let mut sums = [[f32x4_splat(0.0); N]; G];
-        for block in 0..weights[0].len() {
-            let (weights, x) = (weights.map(|weights| &weights[block]), x.map(|x| &x[block]));
+        for block in 0..common(&weights, &x) {
+            // SAFETY: `block` is below what all have in common.
+            let (weights, x) = unsafe { (at(&weights, block), at(&x, block)) };
             // Of two neighbours of four inputs, and of two outputs each.
             let mut halves = [[[i32x4_splat(0); 2]; N]; G];
             for quad in 0..BLOCK / 4 {
@@ -98,20 +128,22 @@ impl Kernel for Simd4 {
 
     const POSITIONS: usize = 3;
 
+    #[inline(always)]
     fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
-        let shifted = |(index, &number): (usize, &i8)| i16::from(number) << if index / 2 % 2 == 0 { SHIFT } else { 0 };
-        let sum: i32 = numbers.iter().map(|&number| i32::from(number)).sum();
+        let factors = i16x8(1 << SHIFT, 1 << SHIFT, 1, 1, 1 << SHIFT, 1 << SHIFT, 1, 1);
+        let shifted = wide(numbers).map(|numbers| i16x8_mul(numbers, factors));
         // The weights are held with an offset, which adds that many times the activations.
-        let start = -i32::from(OFFSET) * (sum << SHIFT);
-        Quantised { bytes: wide(numbers.iter().enumerate().map(shifted)), start, scale }
+        let start = -i32::from(OFFSET) * (sum(halves(numbers)) << SHIFT);
+        Quantised { bytes: bytes(shifted), start, scale }
     }
 
     #[inline(always)]
     fn tile<const G: usize, const N: usize>(weights: [&[Q4]; G], x: [&[Quantised]; N]) -> [[[f32; GROUP]; N]; G] {
         let (low, high) = (i16x8_splat(0x0f), i16x8_splat(0xf0));
         let mut sums = [[f32x4_splat(0.0); N]; G];
-        for block in 0..weights[0].len() {
-            let (weights, x) = (weights.map(|weights| &weights[block]), x.map(|x| &x[block]));
+        for block in 0..common(&weights, &x) {
+            // SAFETY: `block` is below what all have in common.
+            let (weights, x) = unsafe { (at(&weights, block), at(&x, block)) };
             let mut products = [x.map(|x| i32x4_splat(x.start)); G];
             for eight in 0..BLOCK / 8 {
                 // SAFETY: two 16-bit numbers each are read, of the 32 there are.

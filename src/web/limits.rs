@@ -109,6 +109,8 @@ pub fn measure(megabytes: u32) -> Result<Limits> {
         (4, stream_gb_s::<4>(&groups, &clock)),
         (8, stream_gb_s::<8>(&groups, &clock)),
     ];
+    #[cfg(feature = "relaxed")]
+    super::relaxed::install().map_err(|error| Error::new(ErrorKind::Engine, format!("{error:?}")))?;
     let products = kernels::active();
     let rates = [1, 32].into_iter().flat_map(|rows| {
         [product_rate("q8_0", products.q8, rows, &clock), product_rate("q4_0", products.q4, rows, &clock)]

@@ -4,6 +4,8 @@
 #[cfg(target_arch = "wasm32")]
 pub mod limits;
 pub mod protocol;
+#[cfg(all(target_arch = "wasm32", feature = "relaxed"))]
+pub mod relaxed;
 #[cfg(target_arch = "wasm32")]
 mod source;
 #[cfg(target_arch = "wasm32")]

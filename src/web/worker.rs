@@ -320,6 +320,10 @@ pub fn start_worker() -> std::result::Result<(), JsError> {
     };
     let worker = Worker::new(post)?;
     report_panics(worker.clone());
+    #[cfg(feature = "relaxed")]
+    if let Err(error) = super::relaxed::install() {
+        web_sys::console::warn_2(&"plain SIMD is used:".into(), &error);
+    }
     let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| worker.handle(event.data()));
     scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
     on_message.forget();

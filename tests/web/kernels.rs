@@ -1,0 +1,115 @@
+//! The products of every instruction set this browser has, against the reference, bit for bit.
+
+use gpt2_web::gpt2::Precision;
+use gpt2_web::gpt2::checkpoint::{self, ModelFile};
+use gpt2_web::kernels::{self, BLOCK, GROUP, Product, Products, Quantised, Weights};
+use gpt2_web::model::LanguageModel;
+use wasm_bindgen_test::wasm_bindgen_test;
+
+/// Those that this build and this browser have, the reference last.
+fn all() -> Vec<&'static Products> {
+    let mut all = vec![];
+    #[cfg(feature = "relaxed")]
+    if gpt2_web::web::relaxed::install().unwrap() {
+        all.push(kernels::active());
+    }
+    if !std::ptr::eq(kernels::BUILT_IN, kernels::SCALAR) {
+        all.push(kernels::BUILT_IN);
+    }
+    all.push(kernels::SCALAR);
+    all
+}
+
+/// Numbers without pattern.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as u32) % end
+    }
+
+    fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u32) as usize]
+    }
+
+    /// A matrix of any numbers its blocks can hold, with many of the extremes, and any scales.
+    fn weights<W: Weights>(&mut self, count: usize) -> Vec<W> {
+        let mut weights = vec![W::ZERO; count];
+        for block in &mut weights {
+            for output in 0..GROUP {
+                let scale = match self.below(8) {
+                    0 => self.one_of(&[0.0, -0.0, f32::from_bits(1), 65504.0, f32::INFINITY, f32::NAN]),
+                    _ => self.below(2001) as f32 / 1000.0 - 1.0,
+                };
+                block.set(output, &std::array::from_fn(|_| self.one_of(&W::NUMBERS)), scale);
+            }
+        }
+        weights
+    }
+
+    fn activation(&mut self) -> f32 {
+        match self.below(100) {
+            0 => self.one_of(&[0.0, f32::from_bits(3), 1e30, -1e30, f32::INFINITY, f32::NAN]),
+            _ => self.below(2001) as f32 / 100.0 - 10.0,
+        }
+    }
+}
+
+/// The bits of a product; one NaN is as good as another.
+fn bits<W>(product: Product<W>, weights: &[W], x: &[f32], inputs: usize, outputs: usize) -> Vec<u32> {
+    let mut out = vec![7.0; x.len() / inputs * outputs];
+    product(weights, x, inputs, &mut vec![Quantised::EMPTY; x.len() / BLOCK], &mut out, outputs);
+    out.into_iter().map(|number: f32| if number.is_nan() { u32::MAX } else { number.to_bits() }).collect()
+}
+
+fn agree<W: Weights>(name: &str, product: Product<W>, reference: Product<W>) {
+    let mut random = Random(1);
+    for case in 0..200 {
+        let (blocks, outputs, rows) =
+            (1 + random.below(5) as usize, 1 + random.below(90) as usize, 1 + random.below(10) as usize);
+        let weights = random.weights::<W>(outputs.div_ceil(GROUP) * blocks);
+        let x: Vec<f32> = (0..rows * blocks * BLOCK).map(|_| random.activation()).collect();
+        let got = bits(product, &weights, &x, blocks * BLOCK, outputs);
+        let expected = bits(reference, &weights, &x, blocks * BLOCK, outputs);
+        assert_eq!(got, expected, "{name}, case {case}: {blocks} blocks, {outputs} outputs, {rows} rows");
+    }
+}
+
+#[wasm_bindgen_test]
+fn every_product_is_the_reference_to_the_bit() {
+    for products in all() {
+        agree(products.name, products.q8, kernels::SCALAR.q8);
+        agree(products.name, products.q4, kernels::SCALAR.q4);
+    }
+}
+
+#[wasm_bindgen_test]
+fn every_product_writes_the_same() {
+    let file = [ModelFile { name: "tiny.gguf", bytes: super::TINY_F32 }];
+    for precision in [Precision::Q8_0, Precision::Q4_0] {
+        let logits = |products: &'static Products| {
+            kernels::activate(products);
+            let mut model = checkpoint::load(&file, Some(precision), &mut |_, _| {}).unwrap().model;
+            let mut all: Vec<u32> = Vec::new();
+            for ids in [&[1, 2, 3, 4, 5, 6, 7][..], &[250], &[9, 8], &[299]] {
+                all.extend(model.feed(ids).unwrap().iter().map(|logit| logit.to_bits()));
+            }
+            all
+        };
+        let before = kernels::active();
+        let reference = logits(kernels::SCALAR);
+        for products in all() {
+            assert_eq!(logits(products), reference, "{precision:?} by {}", products.name);
+        }
+        kernels::activate(before);
+    }
+}
+
+/// These browsers are known to have it, so that a module that none accepts would show.
+#[cfg(feature = "relaxed")]
+#[wasm_bindgen_test]
+fn the_relaxed_products_are_used() {
+    assert!(gpt2_web::web::relaxed::install().unwrap());
+    assert_eq!(kernels::active().name, "relaxed-simd");
+}
