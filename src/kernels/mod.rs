@@ -51,6 +51,7 @@ pub trait Kernel {
 }
 
 /// The blocks that both sides have of each row.
+#[cfg(target_feature = "simd128")]
 #[inline(always)]
 fn common<W, const G: usize, const N: usize>(weights: &[&[W]; G], x: &[&[Quantised]; N]) -> usize {
     let lens = weights.iter().map(|row| row.len()).chain(x.iter().map(|row| row.len()));
@@ -61,6 +62,7 @@ fn common<W, const G: usize, const N: usize>(weights: &[&[W]; G], x: &[&[Quantis
 ///
 /// # Safety
 /// All rows have more blocks than that.
+#[cfg(target_feature = "simd128")]
 #[inline(always)]
 unsafe fn at<'a, T, const R: usize>(rows: &[&'a [T]; R], index: usize) -> [&'a T; R] {
     // SAFETY: the caller's promise.
