@@ -3,13 +3,17 @@
 use super::memory;
 use crate::error;
 
-/// Outputs computed side by side: four 128-bit registers, enough to hide the latency of an addition.
-const WIDTH: usize = 16;
+/// Outputs whose weights lie side by side.
+const WIDTH: usize = 8;
 
-/// Rows of activations that share one reading of the weights.
-const ROWS: usize = 2;
+/// Panels that one row of activations meets at a time, from as many places of the matrix: one reader alone gets little
+/// more than half of what the memory gives.
+const READERS: usize = 4;
 
-/// An f32 matrix `[out, in]` cut into panels of 16 outputs, each panel stored input by input. The product runs
+/// Panels, and rows of activations, that share one reading of each other.
+const TILE: (usize, usize) = (2, 2);
+
+/// An f32 matrix `[out, in]` cut into panels of 8 outputs, each panel stored input by input. The product runs
 /// through memory in one direction, has one vector lane per output and so needs no sum across lanes.
 #[derive(Clone)]
 pub struct Panels {
@@ -67,38 +71,57 @@ impl Panels {
 
     /// `x` of shape `[n, in]`, row by row, to `out` of shape `[n, out]`.
     pub fn product(&self, x: &[f32], out: &mut [f32]) {
-        for (index, panel) in self.data.chunks_exact(self.inputs * WIDTH).enumerate() {
-            let first = index * WIDTH;
-            let used = WIDTH.min(self.outputs - first);
-            let mut put = |row: usize, sums: &[f32; WIDTH]| {
-                out[row * self.outputs + first..][..used].copy_from_slice(&sums[..used]);
-            };
-            let tiles = x.chunks_exact(ROWS * self.inputs);
-            let rest = tiles.remainder();
-            let whole = (x.len() - rest.len()) / self.inputs;
-            for (tile, xs) in tiles.enumerate() {
-                for (row, sums) in self.tile::<ROWS>(panel, xs).iter().enumerate() {
-                    put(tile * ROWS + row, sums);
-                }
-            }
-            for (row, xs) in rest.chunks_exact(self.inputs).enumerate() {
-                put(whole + row, &self.tile::<1>(panel, xs)[0]);
-            }
+        if x.len() == self.inputs {
+            self.panels::<READERS, 1>(x, out);
+        } else {
+            self.panels::<{ TILE.0 }, { TILE.1 }>(x, out);
         }
     }
 
-    /// `N` rows of activations times one panel; each lane sums over the inputs in their order, whatever `N` is.
+    /// All panels, `P` at a time, and then those that are left; for each, all rows, `N` at a time.
+    fn panels<const P: usize, const N: usize>(&self, x: &[f32], out: &mut [f32]) {
+        let panels = self.outputs.div_ceil(WIDTH);
+        let apart = panels / P;
+        for first in 0..apart {
+            self.rows::<P, N>(std::array::from_fn(|reader| first + reader * apart), x, out);
+        }
+        for panel in apart * P..panels {
+            self.rows::<1, N>([panel], x, out);
+        }
+    }
+
+    fn rows<const P: usize, const N: usize>(&self, panels: [usize; P], x: &[f32], out: &mut [f32]) {
+        let tiles = x.chunks_exact(N * self.inputs);
+        let rest = tiles.remainder();
+        let whole = (x.len() - rest.len()) / self.inputs;
+        for (tile, xs) in tiles.enumerate() {
+            self.tile::<P, N>(panels, xs, &mut out[tile * N * self.outputs..]);
+        }
+        for (row, xs) in rest.chunks_exact(self.inputs).enumerate() {
+            self.tile::<P, 1>(panels, xs, &mut out[(whole + row) * self.outputs..]);
+        }
+    }
+
+    /// `N` rows of activations times `P` panels; each lane sums over the inputs in their order, whatever `N` and `P` are.
     #[inline(always)]
-    fn tile<const N: usize>(&self, panel: &[f32], xs: &[f32]) -> [[f32; WIDTH]; N] {
+    fn tile<const P: usize, const N: usize>(&self, panels: [usize; P], xs: &[f32], out: &mut [f32]) {
+        let weights = panels.map(|panel| &self.data.as_chunks::<WIDTH>().0[panel * self.inputs..][..self.inputs]);
         let xs: [&[f32]; N] = std::array::from_fn(|row| &xs[row * self.inputs..][..self.inputs]);
-        let mut sums = [[0.0; WIDTH]; N];
-        for (input, weights) in panel.as_chunks::<WIDTH>().0[..self.inputs].iter().enumerate() {
+        let mut sums = [[[0.0; WIDTH]; P]; N];
+        for input in 0..self.inputs {
             for (sums, x) in sums.iter_mut().zip(xs) {
-                for (sum, weight) in sums.iter_mut().zip(weights) {
-                    *sum += x[input] * weight;
+                for (sums, weights) in sums.iter_mut().zip(weights) {
+                    for (sum, weight) in sums.iter_mut().zip(&weights[input]) {
+                        *sum += x[input] * weight;
+                    }
                 }
             }
         }
-        sums
+        for (sums, out) in sums.iter().zip(out.chunks_mut(self.outputs)) {
+            for (sums, panel) in sums.iter().zip(panels) {
+                let used = WIDTH.min(self.outputs - panel * WIDTH);
+                out[panel * WIDTH..][..used].copy_from_slice(&sums[..used]);
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@
 export const BYTES = { f32: 4, q8_0: 36 / 32, q4_0: 20 / 32 };
 
 /** Outputs of a matrix that are kept side by side: only the vocabulary is no multiple of that. */
-const ROWS = { f32: 16, q8_0: 4, q4_0: 4 };
+const ROWS = { f32: 8, q8_0: 4, q4_0: 4 };
 
 /** Width of a head, in every published GPT-2. */
 const HEAD = 64;
