@@ -8,6 +8,8 @@
 //! never decoded), bytes to the incremental decoder, text to the stop strings, emit what is safe, stop string?
 //! `max_tokens`? context full? cancelled? past the deadline?
 
+mod profiler;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,6 +19,7 @@ use crate::record::{Alternative, Identity, Record, StepRecord, Stop, StopReason}
 use crate::sampler::{Candidate, Coin, Sampler};
 use crate::settings::Settings;
 use crate::text::{IncrementalDecoder, StopStrings, Tokenizer};
+use profiler::Profiler;
 
 /// How long one prefill chunk should take, in milliseconds: a cancel waits no longer than this.
 const CHUNK_MS: f64 = 50.0;
@@ -87,6 +90,7 @@ pub struct Generation<'a, M: LanguageModel + ?Sized> {
     prefill_ended_at: Option<f64>,
     first_token_at: Option<f64>,
     last_token_at: f64,
+    profiler: Profiler,
 }
 
 impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
@@ -154,6 +158,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
             prefill_ended_at: None,
             first_token_at: None,
             last_token_at: started_at,
+            profiler: Profiler::default(),
         })
     }
 
@@ -178,6 +183,11 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         let progress = self.work();
         self.ended |= progress.is_err();
         progress.map(Some)
+    }
+
+    /// Tells that the caller took `ms` to hand on the last step, to whoever waits for its text; for the profile.
+    pub fn handed_on(&mut self, ms: f64) {
+        self.profiler.handed_on(ms);
     }
 
     /// Turns the run into its record. A run that was not brought to its end counts as cancelled.
@@ -205,6 +215,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
             decode_ms: self.prefill_ended_at.map_or(0.0, |end| (self.last_token_at - end).max(0.0)),
             time_to_first_token_ms: self.first_token_at.map(|at| at - self.started_at),
             tokens_per_second: (streaming_ms > 0.0).then(|| after_first * 1000.0 / streaming_ms),
+            profile: self.profiler.profile(streaming_ms),
             stop,
         }
     }
@@ -262,7 +273,12 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
 
         self.sampler.observe(choice.id);
         self.token_ids.push(choice.id);
-        self.first_token_at.get_or_insert(sampled);
+        if self.first_token_at.is_none() {
+            self.first_token_at = Some(sampled);
+            self.profiler.begin(self.model.part_times());
+        } else {
+            self.profiler.step(self.model.part_times(), sampled - forwarded);
+        }
         self.last_token_at = sampled;
         let mut record = StepRecord {
             step: self.steps.len() as u32,

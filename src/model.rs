@@ -2,6 +2,19 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// Milliseconds spent in each part of the passes of a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PartTimes {
+    /// Rows of tokens and positions.
+    pub embedding: f64,
+    /// Of all blocks: the first layer norm, queries, keys and values, attention and its output.
+    pub attention: f64,
+    /// Of all blocks: the second layer norm and the feed-forward part.
+    pub mlp: f64,
+    /// The last layer norm and the logits.
+    pub head: f64,
+}
+
 /// A causal language model with a cache of the positions it has processed.
 ///
 /// There is one operation for prefill and decode: `feed` continues after the positions held. Chunked prefill, prefix
@@ -42,6 +55,12 @@ pub trait LanguageModel {
 
     /// Forgets all positions from `len` on. Does nothing if fewer are held.
     fn truncate(&mut self, len: usize);
+
+    /// Time spent in the parts of all passes so far, whichever they were: the difference of two calls is what the passes
+    /// between them took. `None` where nobody measures.
+    fn part_times(&self) -> Option<PartTimes> {
+        None
+    }
 }
 
 /// A model without weights that emits a script: it drives the tests of everything above the seam.

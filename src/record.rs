@@ -101,6 +101,34 @@ pub struct StepRecord {
     pub sample_ms: f64,
 }
 
+/// Where the time from one token to the next goes: means over the decode steps, in milliseconds, that add up to the time
+/// from the first token to the last. The prefill is not part of it.
+///
+/// A page's clock ticks every tenth of a millisecond, or every millisecond, and many a part is shorter. It reads 0 then
+/// most of the time and a whole tick now and again, as often as it should: a mean over many steps is right, one over a few
+/// is a guess.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct Profile {
+    /// Steps that were measured. The first token costs none: its logits come from the prefill.
+    pub steps: u32,
+    /// Rows of tokens and positions.
+    pub embedding_ms: f64,
+    /// Of all blocks: the first layer norm, queries, keys and values, attention and its output.
+    pub attention_ms: f64,
+    /// Of all blocks: the second layer norm and the feed-forward part.
+    pub mlp_ms: f64,
+    /// The last layer norm and the logits.
+    pub head_ms: f64,
+    /// The choice of the token.
+    pub sampling_ms: f64,
+    /// To hand the token on: in a worker, to build and post its messages.
+    pub messages_ms: f64,
+    /// Everything else: bytes to text, stop strings, and what the caller does between two steps. In a worker that is one
+    /// turn of its message queue.
+    pub other_ms: f64,
+}
+
 /// What the tokens and weights of a run were.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
@@ -149,6 +177,9 @@ pub struct Record {
     pub time_to_first_token_ms: Option<f64>,
     /// Tokens after the first, divided by the time from the first to the last.
     pub tokens_per_second: Option<f64>,
+    /// Where the time between the first token and the last went; absent where the model does not measure itself, no step
+    /// followed the first token, or the clock did not tick.
+    pub profile: Option<Profile>,
     /// Why it ended.
     pub stop: Stop,
 }

@@ -259,6 +259,7 @@ fn the_timeout_runs_by_the_given_clock() {
     assert_eq!((record.prefill_ms, record.decode_ms), (10.0, 30.0));
     assert_eq!(record.time_to_first_token_ms, Some(10.0));
     assert_eq!(record.tokens_per_second, Some(100.0));
+    assert_eq!(record.profile, None, "a script has no parts to measure");
     assert_eq!(record.steps.iter().map(|step| step.forward_ms).collect::<Vec<_>>(), [0.0, 10.0, 10.0, 10.0]);
 }
 

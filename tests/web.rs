@@ -331,6 +331,26 @@ async fn a_generation_is_start_prefill_then_deltas_and_steps_then_done() {
     assert_eq!(record["identity"]["model_sha256"].as_str().unwrap().len(), 64);
 }
 
+/// The model's clock and the worker's are one: otherwise the parts would not add up.
+#[wasm_bindgen_test]
+async fn a_record_says_where_the_time_of_a_step_went() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    // A clock that ticks once a millisecond may miss all messages of one run.
+    let mut messages = 0.0;
+    for id in 2..12 {
+        let events = page.generate(id, "Once", json!({"max_tokens": 60, "seed": 7})).await;
+        let record = &events.last().unwrap()["record"];
+        let profile = record["profile"].as_object().unwrap();
+        assert_eq!(profile["steps"], record["steps"].as_array().unwrap().len() - 1);
+        let parts = profile.iter().filter(|(name, _)| name.ends_with("_ms"));
+        let sum: f64 = parts.map(|(_, ms)| ms.as_f64().unwrap()).sum();
+        assert!((sum * record["tokens_per_second"].as_f64().unwrap() - 1000.0).abs() < 1e-6, "{profile:?}");
+        messages += profile["messages_ms"].as_f64().unwrap();
+    }
+    assert!(messages > 0.0);
+}
+
 #[wasm_bindgen_test]
 async fn the_same_seed_writes_the_same_text_and_a_missing_one_is_reported() {
     let page = Page::new();

@@ -16,14 +16,13 @@ mod profile;
 mod quantise;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::LanguageModel;
+use crate::model::{LanguageModel, PartTimes};
 
 pub use activation::Activation;
 use cache::{BlockCache, Storage};
 pub use config::Config;
 pub use linear::Precision;
 use network::{Network, Workspace};
-pub use profile::PartTimes;
 
 /// A GPT-2 with the keys and values of the positions it has processed.
 ///
@@ -45,9 +44,10 @@ impl Gpt2 {
         Self { cache, work: Workspace::default(), logits: Vec::new(), config, network }
     }
 
-    /// Times the parts of all passes from now on with `clock`, which returns milliseconds from any fixed moment.
+    /// Times the parts of all passes from now on with `clock`, which returns milliseconds from any fixed moment and never
+    /// runs backwards. [`part_times`](LanguageModel::part_times) tells the result.
     pub fn set_clock(&mut self, clock: fn() -> f64) {
-        self.work.stopwatch.clock = Some(clock);
+        self.work.stopwatch.set_clock(clock);
     }
 
     /// The hyperparameters.
@@ -123,5 +123,9 @@ impl LanguageModel for Gpt2 {
         for block in &mut self.cache {
             block.truncate(len);
         }
+    }
+
+    fn part_times(&self) -> Option<PartTimes> {
+        self.work.stopwatch.times()
     }
 }

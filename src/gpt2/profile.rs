@@ -1,42 +1,36 @@
 //! How long the parts of a pass take.
 
-/// A part of a pass.
+use crate::model::PartTimes;
+
+/// A part of a pass: a field of [`PartTimes`], which says what belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Rows of tokens and positions.
     Embedding,
-    /// Of all blocks: the first layer norm, queries, keys and values, attention and its output.
     Attention,
-    /// Of all blocks: the second layer norm and the feed-forward part.
     Mlp,
-    /// The last layer norm and the logits.
     Head,
-}
-
-/// Milliseconds spent in each part.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct PartTimes {
-    /// In [`Part::Embedding`].
-    pub embedding: f64,
-    /// In [`Part::Attention`].
-    pub attention: f64,
-    /// In [`Part::Mlp`].
-    pub mlp: f64,
-    /// In [`Part::Head`].
-    pub head: f64,
 }
 
 /// Adds up the time of each part. Without a clock it does nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Stopwatch {
     /// Milliseconds from any fixed moment.
-    pub clock: Option<fn() -> f64>,
-    /// Since it was made, or last taken.
-    pub times: PartTimes,
+    clock: Option<fn() -> f64>,
+    times: PartTimes,
     last: f64,
 }
 
 impl Stopwatch {
+    /// Measures from now on with `clock`, which returns milliseconds from any fixed moment and never runs backwards.
+    pub fn set_clock(&mut self, clock: fn() -> f64) {
+        self.clock = Some(clock);
+    }
+
+    /// What was measured since there is a clock.
+    pub fn times(&self) -> Option<PartTimes> {
+        self.clock.map(|_| self.times)
+    }
+
     /// The next part begins now.
     pub fn start(&mut self) {
         if let Some(clock) = self.clock {

@@ -170,7 +170,7 @@ impl Worker {
                 format!("{name} is not the file it should be: its SHA-256 is {} and not {sha256}", loaded.sha256);
             return Err(Error::new(ErrorKind::DamagedModel, sentence));
         }
-        let Engine { model, tokenizer, identity, parameters, notices } = Engine::new(name, loaded, &companions)?;
+        let Engine { mut model, tokenizer, identity, parameters, notices } = Engine::new(name, loaded, &companions)?;
         let config = model.config();
         let info = ModelInfo {
             name: name.to_owned(),
@@ -184,6 +184,7 @@ impl Worker {
             vocab_size: model.vocab_size() as u32,
         };
         let said = notices.clone();
+        model.set_clock(now);
         self.engine.replace(Some(Engine { model, tokenizer, identity, parameters, notices }));
         let load_ms = self.clock.now() - started;
         let memory_bytes = core::arch::wasm32::memory_size::<0>() as f64 * 65536.0;
@@ -224,8 +225,10 @@ impl Worker {
                     self.send(&Event::Prefill { id, done: done as u32, total: total as u32, chunk_ms });
                 }
                 Some(Progress::Step(record)) => {
+                    let before = clock();
                     self.delta(id, &record.text);
                     self.send(&Event::Step { id, record });
+                    generation.handed_on(clock() - before);
                 }
                 Some(Progress::End { text, stop }) => {
                     self.delta(id, &text);
@@ -277,6 +280,13 @@ impl Clock {
     fn since_epoch(&self) -> f64 {
         self.0.time_origin() + self.0.now()
     }
+}
+
+#[wasm_bindgen]
+extern "C" {
+    /// As [`Clock::now`], as a plain function: the model asks for the time dozens of times a step.
+    #[wasm_bindgen(js_namespace = performance)]
+    fn now() -> f64;
 }
 
 /// Lets the messages that wait be handled. Not a timer: timers are clamped, and slowed in hidden tabs.

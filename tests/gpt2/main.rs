@@ -2,6 +2,7 @@
 
 mod fixture;
 mod invariants;
+mod profile;
 mod reference;
 mod refusals;
 mod streaming;
