@@ -217,6 +217,7 @@ for (const browser of BROWSERS) {
       await check();
       await visit.run(KING, { max_tokens: 20 });
       await visit.page.click('#output [data-step]');
+      await visit.page.$eval('#profile', (fold) => { /** @type {HTMLDetailsElement} */ (fold).open = true; });
       await check();
       if (browser === 'chrome') {
         // Emulation goes through Chromium's own protocol.

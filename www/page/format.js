@@ -16,13 +16,16 @@ export const milliseconds = (ms) => (ms >= 10_000 ? `${number(ms / 1000)} s` : `
 /** @param {number} count of bytes */
 export const bytes = (count) => (count >= 999.5e6 ? `${(count / 1e9).toFixed(2)} GB` : `${(count / 1e6).toFixed(count < 10e6 ? 1 : 0)} MB`);
 
-/** A natural logarithm of a probability in percent. @param {number} logprob */
-export function percent(logprob) {
-  const share = 100 * Math.exp(logprob);
-  if (share >= 99.95) return '100 %';
-  if (share >= 10) return `${share.toFixed(0)} %`;
-  return share >= 0.1 ? `${share.toFixed(1)} %` : '< 0.1 %';
+/** A part of the whole in percent. @param {number} part from 0 to 1 */
+export function share(part) {
+  const percents = 100 * part;
+  if (percents >= 99.95) return '100 %';
+  if (percents >= 10) return `${percents.toFixed(0)} %`;
+  return percents >= 0.1 ? `${percents.toFixed(1)} %` : '< 0.1 %';
 }
+
+/** A natural logarithm of a probability in percent. @param {number} logprob */
+export const percent = (logprob) => share(Math.exp(logprob));
 
 /** A token's text as a label: white space made visible. @param {string} text */
 export const label = (text) =>

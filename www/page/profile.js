@@ -1,0 +1,61 @@
+import { make } from './dom.js';
+import { integer, milliseconds, share } from './format.js';
+
+/** @typedef {import('../types/Profile').Profile} Profile */
+
+/** The parts of a step, in the order of its work. @type {[field: Exclude<keyof Profile, 'steps'>, name: string][]} */
+const PARTS = [
+  ['embedding_ms', 'Embedding'],
+  ['attention_ms', 'Attention'],
+  ['mlp_ms', 'MLP'],
+  ['head_ms', 'Head'],
+  ['sampling_ms', 'Sampling'],
+  ['messages_ms', 'Messages'],
+  ['other_ms', 'The rest'],
+];
+
+/**
+ * Shows where the time from token to token went; nothing where it was not measured.
+ * @param {HTMLDetailsElement} fold @param {Profile | null} profile
+ */
+export function showProfile(fold, profile) {
+  fold.hidden = profile === null;
+  fold.querySelector('table')?.remove();
+  if (profile) fold.append(table(profile));
+}
+
+/** @param {Profile} profile */
+function table(profile) {
+  const times = PARTS.map(([field]) => profile[field]);
+  const total = times.reduce((sum, ms) => sum + ms, 0);
+  const longest = Math.max(...times);
+  const steps = `${integer(profile.steps)} step${profile.steps === 1 ? '' : 's'}`;
+  return make('table', { class: 'profile' },
+    make('caption', {}, `${milliseconds(total)} from token to token, the mean of ${steps}.`),
+    make('thead', {}, make('tr', {},
+      make('th', { scope: 'col' }, 'part'),
+      make('td', { 'aria-hidden': 'true' }),
+      make('th', { scope: 'col' }, 'ms a step'),
+      make('th', { scope: 'col' }, 'share'))),
+    make('tbody', {}, ...PARTS.map(([field, name]) => row(name, profile[field], total, bar(profile[field] / longest)))),
+    make('tfoot', {}, row('Together', total, total)));
+}
+
+/** @param {string} name @param {number} ms @param {number} total @param {HTMLElement[]} bars */
+function row(name, ms, total, ...bars) {
+  return make('tr', {},
+    make('th', { scope: 'row' }, name),
+    make('td', { 'aria-hidden': 'true' }, ...bars),
+    make('td', {}, hundredths(ms)),
+    make('td', {}, share(ms / total)));
+}
+
+/** @param {number} length in widths of the longest */
+function bar(length) {
+  const bar = make('span', { class: 'bar' });
+  bar.style.setProperty('--share', String(length));
+  return bar;
+}
+
+/** Two decimals, so that they stand under each other. @param {number} ms */
+const hundredths = (ms) => (ms > 0 && ms < 0.005 ? '< 0.01' : ms.toFixed(2));
