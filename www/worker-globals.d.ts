@@ -6,5 +6,9 @@ declare const wasm_bindgen: {
   (init?: { module_or_path: Response | ArrayBuffer }): Promise<{ memory: WebAssembly.Memory }>;
   start_worker(): void;
   /** What src/web/limits.rs measures, after a read of so many MiB. */
-  measure_limits(megabytes: number): { stream_gb_s: number; by_streams: [streams: number, gb_s: number][] };
+  measure_limits(megabytes: number): {
+    stream_gb_s: number;
+    by_streams: [streams: number, gb_s: number][];
+    products: { precision: string; rows: number; gop_s: number; gb_s: number }[];
+  };
 };

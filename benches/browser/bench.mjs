@@ -7,6 +7,7 @@ import { launch } from '../../scripts/browsers.mjs';
 import { serve } from '../../scripts/server.mjs';
 import { subjects as peerSubjects } from '../peers/peers.mjs';
 import * as gpt2Web from './gpt2-web.mjs';
+import { limitsOf } from './limit.mjs';
 import { options, usage } from './options.mjs';
 import { sizes } from './size.mjs';
 import { limitOf, summarise, table } from './summary.mjs';
@@ -42,26 +43,26 @@ const server = await serve(site, SERVED);
 const browser = await launch('chrome', { protocolTimeout: 0 });
 const place = { browser, url: server.url };
 
-/** Before and after the subject is measured: reads as many bytes as its weights have. @param {Subject} subject */
-async function stream({ system, precision, reads }) {
+/** Before and after the subject is measured: what the machine allows for as many bytes as its weights have. @param {Subject} subject */
+async function measureLimits({ system, precision, reads }) {
   const tab = await Tab.open(place);
-  const { stream_gb_s, by_streams } = await tab.limits(Math.ceil(reads / 2 ** 20));
+  const limits = await tab.limits(Math.ceil(reads / 2 ** 20));
   await tab.close();
-  speeds.push({ system, precision, gb_s: stream_gb_s, by_streams });
+  speeds.push({ system, precision, ...limitsOf(limits, precision), by_streams: limits.by_streams });
 }
 
 const budget = peers ? PEERS_BUDGET_MS : BUDGET_MS;
 const began = performance.now();
-/** @type {(import('./summary.mjs').Speed & { by_streams: [number, number][] })[]} */ const speeds = [];
+/** @type {(import('./summary.mjs').Speed & ReturnType<typeof limitsOf> & { by_streams: [number, number][] })[]} */ const speeds = [];
 /** @type {import('./summary.mjs').Sample[]} */ const samples = [];
 let done = 0;
 while (done < rounds && (done === 0 || (performance.now() - began) * (done + 1) / done < budget)) {
   done++;
   for (const subject of subjects) {
     say(`round ${done} of ${rounds}: ${subject.system}, ${subject.precision}`);
-    await stream(subject);
+    await measureLimits(subject);
     samples.push(...await subject.round(place));
-    await stream(subject);
+    await measureLimits(subject);
   }
 }
 if (done < rounds) say(`no further round: this machine takes ${Math.round((performance.now() - began) / done / 1000)} s for one`);
@@ -75,14 +76,17 @@ const machine = {
   system: `${type()} ${release()}`, browser: version, load_average,
 };
 const limits = subjects.map(({ system, precision, reads }) => {
-  const mine = speeds.filter((speed) => speed.system === system && speed.precision === precision);
-  return { system, precision, megabytes: reads / 1e6, gb_s: limitOf(speeds, { system, precision }), measured: mine.map(({ gb_s, by_streams }) => ({ gb_s, by_streams })) };
+  const measured = speeds.filter((speed) => speed.system === system && speed.precision === precision);
+  const [gb_s, gop_s] = [limitOf(speeds, { system, precision }), limitOf(speeds, { system, precision }, 'gop_s')];
+  return { system, precision, megabytes: reads / 1e6, gb_s, gop_s: Number.isNaN(gop_s) ? null : gop_s, measured };
 });
 const results = summarise(samples, speeds);
 console.log(`${machine.processor}, ${machine.cores} cores, load ${load_average.toFixed(1)} at the start; ${version}; rounds: ${done}`);
-console.log('limit: a streaming read of as many bytes as the weights have, before and after each round');
-for (const { system, precision, megabytes, gb_s, measured } of limits) {
-  console.log(`  ${system}, ${precision}: ${megabytes.toFixed(0)} MB at ${gb_s.toFixed(1)} GB/s, the median of ${measured.map(({ gb_s }) => gb_s.toFixed(1)).join(', ')}`);
+console.log('limits, before and after each round: reading as many bytes as the weights have, and the products in the cache');
+for (const { system, precision, megabytes, gb_s, gop_s, measured } of limits) {
+  const products = measured.map(({ product_gb_s }) => product_gb_s?.toFixed(1)).filter((rate) => rate !== undefined);
+  console.log(`  ${system}, ${precision}: ${megabytes.toFixed(0)} MB at ${gb_s.toFixed(1)} GB/s, of reading at ${measured.map(({ stream_gb_s }) => stream_gb_s.toFixed(1)).join(', ')}`
+    + (gop_s === null ? '' : ` and one row at ${products.join(', ')}; many rows at ${gop_s.toFixed(0)} GOP/s`));
 }
 console.log(`\n${table(results)}`);
 if (json) {

@@ -1,7 +1,7 @@
 // This project's own system: the 124M shape in each precision, and the embedded model.
 import { SHAPES, VOCAB } from '../../tests/large/shapes.mjs';
 import { ggufFile } from './gguf.mjs';
-import { bytesPerStep } from './limit.mjs';
+import { bytesPerStep, operationsPerPosition } from './limit.mjs';
 import { starts } from './start.mjs';
 import { Tab } from './tab.mjs';
 
@@ -37,9 +37,10 @@ function sampler(system, precision) {
  * @param {ModelInfo} model
  * @param {number[]} positions
  * @param {number} reads bytes of weights that a step reads
+ * @param {number} operations that a position of a prompt needs
  * @param {ReturnType<typeof sampler>} sample
  */
-async function runs(tab, model, positions, reads, sample) {
+async function runs(tab, model, positions, reads, operations, sample) {
   const samples = [sample('memory', await tab.memory() / 1e6, 'MB', { variant: 'after load' })];
   /** @param {Record} record */
   const steps = (record) => record.steps.slice(1, STEPS + 1);
@@ -48,7 +49,7 @@ async function runs(tab, model, positions, reads, sample) {
     const fills = model.context_length - position <= 2 * STEPS;
     const record = await tab.run(position, { max_tokens: fills ? model.context_length : STEPS + 1 });
     if (fills) samples.push(sample('memory', await tab.memory() / 1e6, 'MB', { variant: 'full context' }));
-    samples.push(sample('prefill', position / record.prefill_ms * 1000, 'tokens/s', { position }));
+    samples.push(sample('prefill', position / record.prefill_ms * 1000, 'tokens/s', { position, operations }));
     for (const { forward_ms, sample_ms } of steps(record)) {
       samples.push(sample('decode', forward_ms + sample_ms, 'ms', { position, reads }));
       samples.push(sample('sampling', sample_ms, 'ms', { variant: 'default settings' }));
@@ -87,7 +88,7 @@ function gpt2(precision, quick) {
       const { tab, model, ms, least } = await loaded(place, path, precision);
       const samples = [
         sample('load', least, 'ms', { variant: 'only reading the file' }), sample('load', ms, 'ms', { variant: 'file', least }),
-        ...await runs(tab, model, quick ? [16, 512] : [16, 128, 512, 1000], reads, sample),
+        ...await runs(tab, model, quick ? [16, 512] : [16, 128, 512, 1000], reads, operationsPerPosition(SHAPES.gpt2), sample),
       ];
       await tab.close();
       if (precision === 'f32') {
@@ -115,7 +116,7 @@ function embedded(quick) {
       if (model.precision !== precision || bytesPerStep(model, precision) !== reads) {
         throw new Error('the embedded model has another shape or precision than the benchmark knows');
       }
-      const samples = await runs(tab, model, quick ? [16, 480] : [16, 128, 256, 480], reads, sample);
+      const samples = await runs(tab, model, quick ? [16, 480] : [16, 128, 256, 480], reads, operationsPerPosition(EMBEDDED), sample);
       await tab.close();
       for (const ms of await starts(place)) samples.push(sample('start', ms, 'ms', { variant: 'page open to first token' }));
       return samples;

@@ -16,3 +16,22 @@ export function bytesPerStep({ n_layer, n_embd, vocab_size }, precision) {
   const weights = n_layer * 12 * n_embd ** 2 + vocab_size * n_embd;
   return weights * BYTES_PER_WEIGHT[precision];
 }
+
+/**
+ * Operations that a position of a prompt needs, a multiplication and its addition being two: the matrices of all blocks.
+ * Attention is little beside them, and the head is for the last position alone.
+ * @param {Omit<Widths, 'vocab_size'>} model
+ */
+export const operationsPerPosition = ({ n_layer, n_embd }) => 2 * n_layer * 12 * n_embd ** 2;
+
+/**
+ * The limits of a precision, of all that was measured: a step is held up by the memory or by the product of one row, whichever
+ * is slower, and a prompt by the product of many.
+ * @param {ReturnType<typeof wasm_bindgen.measure_limits>} limits
+ * @param {string} precision
+ */
+export function limitsOf({ stream_gb_s, products }, precision) {
+  const rates = products.filter((product) => product.precision === precision);
+  const [one, many] = [rates.find(({ rows }) => rows === 1), rates.find(({ rows }) => rows > 1)];
+  return { gb_s: Math.min(stream_gb_s, one?.gb_s ?? Infinity), stream_gb_s, product_gb_s: one?.gb_s ?? null, gop_s: many?.gop_s };
+}

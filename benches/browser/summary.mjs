@@ -1,7 +1,11 @@
 // From samples to results, and from results to a table. Pure: measures nothing.
 
 /** What src/web/limits.rs measures. @typedef {ReturnType<typeof wasm_bindgen.measure_limits>} Limits */
-/** How fast so much memory as a model has was read, in the same run. @typedef {{ system: string, precision: string, gb_s: number }} Speed */
+/**
+ * What the machine reached in the same run: gigabytes of weights a second, through as many as the model has, and 10⁹ operations a
+ * second with many rows at a time, where that is known.
+ * @typedef {{ system: string, precision: string, gb_s: number, gop_s?: number | undefined }} Speed
+ */
 /** @typedef {'decode' | 'prefill' | 'sampling' | 'load' | 'memory' | 'start' | 'size'} Measure */
 
 /**
@@ -16,9 +20,10 @@
 
 /**
  * One measurement.
- * @typedef {Key & { value: number, unit: string, least?: number, reads?: number }} Sample
+ * @typedef {Key & { value: number, unit: string, least?: number, reads?: number, operations?: number }} Sample
  * `least`: no value of this unit can be less, because so much was needed for another reason. `reads`: bytes that must
- * come from memory; sets a least time in milliseconds.
+ * come from memory; sets a least time in milliseconds. `operations`: of each of the things the value counts by the
+ * second; sets the most there can be.
  */
 
 /**
@@ -37,12 +42,14 @@ export function median(numbers) {
 }
 
 /**
- * The streaming limit of a system in a precision: the median of what was measured. NaN where nothing was.
+ * A limit of a system in a precision: the median of what was measured. NaN where nothing was.
  * @param {readonly Speed[]} speeds
  * @param {{ system: string, precision: string | null }} of
+ * @param {'gb_s' | 'gop_s'} [which]
  */
-export function limitOf(speeds, of) {
-  return median(speeds.filter(({ system, precision }) => system === of.system && precision === of.precision).map(({ gb_s }) => gb_s));
+export function limitOf(speeds, of, which = 'gb_s') {
+  const mine = speeds.filter(({ system, precision }) => system === of.system && precision === of.precision);
+  return median(mine.flatMap((speed) => speed[which] ?? []));
 }
 
 /**
@@ -60,7 +67,9 @@ export function summarise(samples, speeds) {
   const results = [...groups.values()].map((group) => {
     const [{ measure, system, precision, position, variant, unit }] = /** @type {[Sample]} */ (group);
     const speed = limitOf(speeds, { system, precision });
-    const shares = group.flatMap(({ value, least, reads = NaN }) => {
+    const operationsPerSecond = limitOf(speeds, { system, precision }, 'gop_s') * 1e9;
+    const shares = group.flatMap(({ value, least, operations, reads = NaN }) => {
+      if (operations !== undefined) return Number.isNaN(operationsPerSecond) ? [] : [value * operations / operationsPerSecond];
       const bound = least ?? reads / speed / 1e6;
       return Number.isNaN(bound) ? [] : [bound / value];
     });

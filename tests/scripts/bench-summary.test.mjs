@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { bytesPerStep } from '../../benches/browser/limit.mjs';
+import { bytesPerStep, limitsOf, operationsPerPosition } from '../../benches/browser/limit.mjs';
 import { limitOf, median, summarise, table } from '../../benches/browser/summary.mjs';
 
 /** @typedef {import('../../benches/browser/summary.mjs').Sample} Sample */
@@ -29,6 +29,23 @@ test('the share of the limit is the least time over the time', () => {
   assert.equal(results[0]?.of_limit, 0.4);
   const [load] = summarise([sample({ measure: 'load', value: 300, least: 100 }), sample({ measure: 'load', value: 800, least: 400 })], SPEEDS);
   assert.ok(Math.abs((load?.of_limit ?? NaN) - (1 / 3 + 1 / 2) / 2) < 1e-12);
+});
+
+test('the share of a speed is of the operations there could be', () => {
+  // 2 GOP a token at 100 GOP/s: 50 tokens/s.
+  const speeds = [{ system: 'ours', precision: 'q8_0', gb_s: 10, gop_s: 100 }];
+  const results = summarise([sample({ measure: 'prefill', value: 40, unit: 'tokens/s', operations: 2e9 })], speeds);
+  assert.equal(results[0]?.of_limit, 0.8);
+  assert.equal(summarise([sample({ measure: 'prefill', value: 40, operations: 2e9 })], SPEEDS)[0]?.of_limit, null);
+  assert.equal(operationsPerPosition({ n_layer: 12, n_embd: 768 }), 2 * 84_934_656);
+});
+
+test('a step is held up by the memory or by its product, whichever is slower', () => {
+  const product = (/** @type {string} */ precision, /** @type {number} */ rows, /** @type {number} */ gb_s) => ({ precision, rows, gb_s, gop_s: 2 * gb_s });
+  const limits = { stream_gb_s: 20, by_streams: [], products: [product('q8_0', 1, 30), product('q8_0', 32, 1), product('q4_0', 1, 15)] };
+  assert.deepEqual(limitsOf(limits, 'q8_0'), { gb_s: 20, stream_gb_s: 20, product_gb_s: 30, gop_s: 2 });
+  assert.deepEqual(limitsOf(limits, 'q4_0'), { gb_s: 15, stream_gb_s: 20, product_gb_s: 15, gop_s: undefined });
+  assert.deepEqual(limitsOf(limits, 'f32'), { gb_s: 20, stream_gb_s: 20, product_gb_s: null, gop_s: undefined });
 });
 
 test('each precision has the limit of a memory as large as its weights', () => {
