@@ -76,6 +76,18 @@ fn row<T>(rows: &[T], index: usize, len: usize) -> &[T] {
     rows.get(index * len..).and_then(|rows| rows.get(..len)).unwrap_or_default()
 }
 
+/// Reads a word of each line of the cache that the blocks take, from the `first` of `of` parts on, `count` of them. Spread
+/// over the arithmetic on the blocks before, this brings them from the memory meanwhile.
+#[inline(always)]
+fn touch<W>(blocks: &[W], first: usize, count: usize, of: usize) {
+    const LINE: usize = 64;
+    let words = size_of_val(blocks) / LINE;
+    for line in words * first / of..words * (first + count) / of {
+        // SAFETY: `line` is below the whole lines there are, and any four bytes of a block of weights are a number.
+        unsafe { blocks.as_ptr().byte_add(line * LINE).cast::<u32>().read_volatile() };
+    }
+}
+
 impl Shape {
     /// All groups, `G` at a time; and one at a time those that are left.
     fn rows<K: Kernel, const G: usize, const N: usize>(
@@ -87,7 +99,8 @@ impl Shape {
         let groups = weights.len().checked_div(self.blocks).unwrap_or_default();
         let apart = groups / G;
         for first in 0..apart {
-            self.tiles::<K, G, N>(weights, core::array::from_fn(|reader| first + reader * apart), x, out);
+            let groups = core::array::from_fn(|reader| first + reader * apart);
+            self.tiles::<K, G, N>(weights, groups, x, out);
         }
         for group in apart * G..groups {
             self.tiles::<K, 1, N>(weights, [group], x, out);
@@ -103,11 +116,15 @@ impl Shape {
         x: &[Quantised],
         out: &mut [f32],
     ) {
+        let next = groups.map(|group| row(weights, group + 1, self.blocks));
         let weights = groups.map(|group| row(weights, group, self.blocks));
         let rows = x.len().checked_div(self.blocks).unwrap_or_default();
         let whole = rows / N * N;
         for first in (0..whole).step_by(N) {
             self.tile::<K, G, N>(weights, groups, x, first, out);
+            for next in next {
+                touch(next, first, N, whole);
+            }
         }
         match rows - whole {
             1 => self.tile::<K, G, 1>(weights, groups, x, whole, out),
