@@ -1,5 +1,7 @@
 //! A model's files as the page hands them over, read in order and piece by piece: never a whole weights file at once.
 
+use std::collections::VecDeque;
+
 use js_sys::{Array, Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -11,6 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// Bytes taken from a Blob at once.
 const PIECE_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
 
+/// Pieces that are on their way while one is worked on: the browser reads them in threads and processes of its own.
+const AHEAD: usize = 2;
+
 /// The largest file that is read whole: the tokenizer's and the configuration.
 const WHOLE_BYTES: usize = 64 << 20;
 
@@ -19,6 +24,8 @@ pub struct Source {
     name: String,
     size: Option<u64>,
     contents: Contents,
+    /// Pieces asked for, in their order.
+    coming: VecDeque<JsFuture>,
     /// Read already, and not yet handed out.
     begun: Vec<u8>,
 }
@@ -49,7 +56,7 @@ impl Source {
                 ReadableStreamDefaultReader::new(&stream).map_err(|_| refused("a stream nobody else reads"))?;
             (file.size, Contents::Stream(reader))
         };
-        Ok(Self { name, size: size.map(|size| size as u64), contents, begun: Vec::new() })
+        Ok(Self { name, size: size.map(|size| size as u64), contents, coming: VecDeque::new(), begun: Vec::new() })
     }
 
     /// The file's name, as the page called it.
@@ -74,12 +81,15 @@ impl Source {
         Ok(&self.begun[..self.begun.len().min(bytes)])
     }
 
-    /// The next piece; `None` at the end.
+    /// The next piece; `None` at the end. Those after it are read meanwhile.
     ///
     /// # Errors
     /// `InvalidRequest` if the file cannot be read, `DownloadFailed` if its stream breaks; the sentence says why.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        if self.begun.is_empty() { self.read().await } else { Ok(Some(std::mem::take(&mut self.begun))) }
+        let begun = std::mem::take(&mut self.begun);
+        let piece = if begun.is_empty() { self.read().await? } else { Some(begun) };
+        while self.coming.len() < AHEAD && self.ask()? {}
+        Ok(piece)
     }
 
     /// All of a small file.
@@ -100,32 +110,46 @@ impl Source {
     }
 
     async fn read(&mut self) -> Result<Option<Vec<u8>>> {
-        match &mut self.contents {
+        if self.coming.is_empty() && !self.ask()? {
+            return Ok(None);
+        }
+        let Some(piece) = self.coming.pop_front() else { return Ok(None) };
+        let piece = piece.await.map_err(|error| self.unreadable(&error))?;
+        match self.contents {
+            Contents::Blob { .. } => Ok(Some(Uint8Array::new(&piece).to_vec())),
+            Contents::Stream(_) if get(&piece, "done").is_truthy() => Ok(None),
+            Contents::Stream(_) => {
+                let bytes = get(&piece, "value").dyn_into::<Uint8Array>().map_err(|error| self.unreadable(&error))?;
+                Ok(Some(bytes.to_vec()))
+            }
+        }
+    }
+
+    /// Asks for one more piece; says whether there may be one.
+    fn ask(&mut self) -> Result<bool> {
+        let piece = match &mut self.contents {
             Contents::Blob { blob, at } => {
                 let (from, to) = (*at, blob.size().min(*at + PIECE_BYTES));
                 if from >= to {
-                    return Ok(None);
+                    return Ok(false);
                 }
-                let unreadable = |error: JsValue| {
-                    let sentence = format!("{} could not be read ({}); choose it again", self.name, said(&error));
-                    Error::new(ErrorKind::InvalidRequest, sentence)
-                };
-                let slice = blob.slice_with_f64_and_f64(from, to).map_err(unreadable)?;
-                let piece = JsFuture::from(slice.array_buffer()).await.map_err(unreadable)?;
                 *at = to;
-                Ok(Some(Uint8Array::new(&piece).to_vec()))
+                blob.slice_with_f64_and_f64(from, to).map(|slice| slice.array_buffer())
             }
-            Contents::Stream(reader) => {
-                let broken = |error: JsValue| {
-                    let sentence = format!("the download of {} broke off: {}", self.name, said(&error));
-                    Error::new(ErrorKind::DownloadFailed, sentence)
-                };
-                let result = JsFuture::from(reader.read()).await.map_err(broken)?;
-                if get(&result, "done").is_truthy() {
-                    return Ok(None);
-                }
-                let piece = get(&result, "value").dyn_into::<Uint8Array>().map_err(broken)?;
-                Ok(Some(piece.to_vec()))
+            Contents::Stream(reader) => Ok(reader.read()),
+        };
+        self.coming.push_back(piece.map_err(|error| self.unreadable(&error))?.into());
+        Ok(true)
+    }
+
+    fn unreadable(&self, error: &JsValue) -> Error {
+        let (name, why) = (&self.name, said(error));
+        match self.contents {
+            Contents::Blob { .. } => {
+                Error::new(ErrorKind::InvalidRequest, format!("{name} could not be read ({why}); choose it again"))
+            }
+            Contents::Stream(_) => {
+                Error::new(ErrorKind::DownloadFailed, format!("the download of {name} broke off: {why}"))
             }
         }
     }
