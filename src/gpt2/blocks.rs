@@ -8,20 +8,20 @@ use crate::kernels::{GROUP, Product, Quantised, Weights};
 /// A matrix `[out, in]` in groups of four outputs, the blocks of each one after the other.
 #[derive(Clone, PartialEq)]
 pub struct Blocks<W> {
-    /// `[out / GROUP, in / BLOCK]`; the outputs of the last group beyond `out` are zero.
+    /// `[out / GROUP, in / BLOCK]`, as far as outputs were written; those of the last group beyond `out` are zero.
     data: Vec<W>,
     outputs: usize,
     inputs: usize,
 }
 
 impl<W: Weights> Blocks<W> {
-    /// A matrix of zeros; `inputs` is a multiple of 32.
+    /// Room for a matrix whose outputs are to be written, in about their order; `inputs` is a multiple of 32.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn zeros(outputs: usize, inputs: usize) -> error::Result<Self> {
+    pub fn room(outputs: usize, inputs: usize) -> error::Result<Self> {
         debug_assert!(inputs.is_multiple_of(BLOCK));
-        Ok(Self { data: memory::filled(outputs.div_ceil(GROUP) * (inputs / BLOCK), W::ZERO)?, outputs, inputs })
+        Ok(Self { data: memory::room(outputs.div_ceil(GROUP) * (inputs / BLOCK))?, outputs, inputs })
     }
 
     /// What a matrix of this size takes.
@@ -38,7 +38,11 @@ impl<W: Weights> Blocks<W> {
     /// Writes the blocks of one output: their numbers, and the scale these are multiplied by.
     pub fn set_row(&mut self, output: usize, row: impl Iterator<Item = ([i8; BLOCK], f32)>) {
         let blocks = self.inputs / BLOCK;
-        for (block, (numbers, scale)) in self.data[output / GROUP * blocks..][..blocks].iter_mut().zip(row) {
+        let first = output / GROUP * blocks;
+        if self.data.len() < first + blocks {
+            self.data.resize(first + blocks, W::ZERO);
+        }
+        for (block, (numbers, scale)) in self.data[first..][..blocks].iter_mut().zip(row) {
             block.set(output % GROUP, &numbers, scale);
         }
     }

@@ -60,13 +60,9 @@ impl MatrixBuilder {
             return Err(Error::new(ErrorKind::Engine, format!("rows of {inputs} numbers make no blocks of {BLOCK}")));
         }
         let state = match (precision, order) {
-            (Precision::F32, Order::InputsFirst) => State::Columns(Panels::zeros(outputs, inputs)?),
-            (_, Order::InputsFirst) => {
-                let mut turned = memory::filled(outputs * inputs, 0.0)?;
-                turned.clear();
-                State::Turned(turned, precision)
-            }
-            (_, Order::OutputsFirst) => State::Rows(Numbers::zeros(outputs, inputs, precision)?),
+            (Precision::F32, Order::InputsFirst) => State::Columns(Panels::room(outputs, inputs)?),
+            (_, Order::InputsFirst) => State::Turned(memory::room(outputs * inputs)?, precision),
+            (_, Order::OutputsFirst) => State::Rows(Numbers::room(outputs, inputs, precision)?),
         };
         Ok(Self { outputs, inputs, taken: 0, state })
     }
@@ -96,7 +92,7 @@ impl MatrixBuilder {
             }
             State::Turned(turned, _) => turned.extend_from_slice(rows),
             State::Repeated(other) => {
-                let mut piece = Numbers::zeros(rows.len() / inputs, inputs, other.precision())?;
+                let mut piece = Numbers::room(rows.len() / inputs, inputs, other.precision())?;
                 piece.set_rows(0, rows, inputs);
                 let piece = piece.into_matrix();
                 self.compare(first, &piece)?;
@@ -121,7 +117,7 @@ impl MatrixBuilder {
             State::Repeated(other) => {
                 let precision = other.precision();
                 let rows = bytes.len() / (precision.stored().type_size() * (inputs / BLOCK));
-                let mut piece = Numbers::zeros(rows, inputs, precision)?;
+                let mut piece = Numbers::room(rows, inputs, precision)?;
                 piece.set_blocks(0, bytes, inputs)?;
                 let piece = piece.into_matrix();
                 self.compare(first, &piece)?;
@@ -140,7 +136,7 @@ impl MatrixBuilder {
         if (0..rows).all(|row| same_row(other, first + row, piece, row)) {
             return Ok(());
         }
-        let mut own = Numbers::zeros(self.outputs, self.inputs, other.precision())?;
+        let mut own = Numbers::room(self.outputs, self.inputs, other.precision())?;
         own.copy_rows(0, other, first)?;
         own.copy_rows(first, piece, rows)?;
         self.state = State::Rows(own);
@@ -162,7 +158,7 @@ impl MatrixBuilder {
             State::Columns(panels) => Ok(Numbers::F32(panels).into_matrix()),
             State::Repeated(other) => Ok(other),
             State::Turned(turned, precision) => {
-                let mut numbers = Numbers::zeros(outputs, inputs, precision)?;
+                let mut numbers = Numbers::room(outputs, inputs, precision)?;
                 let mut rows = vec![0.0; GATHERED.min(outputs) * inputs];
                 for first in (0..outputs).step_by(GATHERED) {
                     let count = GATHERED.min(outputs - first);
@@ -181,11 +177,11 @@ impl MatrixBuilder {
 }
 
 impl Numbers {
-    fn zeros(outputs: usize, inputs: usize, precision: Precision) -> Result<Self> {
+    fn room(outputs: usize, inputs: usize, precision: Precision) -> Result<Self> {
         Ok(match precision {
-            Precision::F32 => Self::F32(Panels::zeros(outputs, inputs)?),
-            Precision::Q8_0 => Self::Q8_0(Blocks::zeros(outputs, inputs)?),
-            Precision::Q4_0 => Self::Q4_0(Blocks::zeros(outputs, inputs)?),
+            Precision::F32 => Self::F32(Panels::room(outputs, inputs)?),
+            Precision::Q8_0 => Self::Q8_0(Blocks::room(outputs, inputs)?),
+            Precision::Q4_0 => Self::Q4_0(Blocks::room(outputs, inputs)?),
         })
     }
 

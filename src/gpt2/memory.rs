@@ -5,11 +5,12 @@ use crate::error::{Error, ErrorKind, Result};
 /// One mebibyte, the unit of all sentences about memory.
 pub const MIB: u64 = 1 << 20;
 
-/// `count` copies of `zero`, in one allocation of exactly that size.
+/// Nothing yet, in one allocation of exactly the size of `count` numbers. Filling it as they come touches its memory
+/// once.
 ///
 /// # Errors
 /// `OutOfMemory` if there is no room for them.
-pub fn filled<T: Clone>(count: usize, zero: T) -> Result<Vec<T>> {
+pub fn room<T>(count: usize) -> Result<Vec<T>> {
     let mut numbers = Vec::new();
     numbers.try_reserve_exact(count).map_err(|_| {
         let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
@@ -21,7 +22,6 @@ pub fn filled<T: Clone>(count: usize, zero: T) -> Result<Vec<T>> {
             ),
         )
     })?;
-    numbers.resize(count, zero);
     Ok(numbers)
 }
 
@@ -31,8 +31,8 @@ mod tests {
 
     #[test]
     fn too_much_is_an_error_not_an_abort() {
-        assert_eq!(filled(3, 1.5).unwrap(), [1.5; 3]);
-        let error = filled(usize::MAX / 16, 0u64).unwrap_err();
+        assert_eq!(room::<f32>(3).unwrap().capacity(), 3);
+        let error = room::<u64>(usize::MAX / 16).unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutOfMemory);
         assert!(error.message.contains("MiB"), "{error}");
     }

@@ -17,19 +17,19 @@ const TILE: (usize, usize) = (2, 2);
 /// through memory in one direction, has one vector lane per output and so needs no sum across lanes.
 #[derive(Clone)]
 pub struct Panels {
-    /// `[out / WIDTH, in, WIDTH]`; the lanes of the last panel beyond `out` are zero.
+    /// `[out / WIDTH, in, WIDTH]`, as far as outputs were written; the lanes of the last panel beyond `out` are zero.
     data: Vec<f32>,
     outputs: usize,
     inputs: usize,
 }
 
 impl Panels {
-    /// A matrix of zeros.
+    /// Room for a matrix whose outputs are to be written, in about their order, or whose inputs.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn zeros(outputs: usize, inputs: usize) -> error::Result<Self> {
-        Ok(Self { data: memory::filled(outputs.next_multiple_of(WIDTH) * inputs, 0.0)?, outputs, inputs })
+    pub fn room(outputs: usize, inputs: usize) -> error::Result<Self> {
+        Ok(Self { data: memory::room(outputs.next_multiple_of(WIDTH) * inputs)?, outputs, inputs })
     }
 
     /// What a matrix of this size takes.
@@ -39,14 +39,20 @@ impl Panels {
 
     /// Writes the weights of one output.
     pub fn set_row(&mut self, output: usize, row: impl IntoIterator<Item = f32>) {
-        let panel = &mut self.data[output / WIDTH * WIDTH * self.inputs..][..WIDTH * self.inputs];
-        for (lanes, number) in panel.chunks_exact_mut(WIDTH).zip(row) {
+        let panel = WIDTH * self.inputs;
+        let first = output / WIDTH * panel;
+        if self.data.len() < first + panel {
+            self.data.resize(first + panel, 0.0);
+        }
+        for (lanes, number) in self.data[first..][..panel].chunks_exact_mut(WIDTH).zip(row) {
             lanes[output % WIDTH] = number;
         }
     }
 
     /// Writes the weights of one input.
     pub fn set_column(&mut self, input: usize, column: &[f32]) {
+        // Each of them is in all panels.
+        self.data.resize(self.outputs.next_multiple_of(WIDTH) * self.inputs, 0.0);
         for (panel, numbers) in self.data.chunks_exact_mut(WIDTH * self.inputs).zip(column.chunks(WIDTH)) {
             panel[input * WIDTH..][..numbers.len()].copy_from_slice(numbers);
         }

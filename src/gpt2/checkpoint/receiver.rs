@@ -30,9 +30,7 @@ pub(super) enum Target {
 impl Target {
     /// Room for a tensor that stays as it is.
     pub fn plain(shape: &[usize]) -> Result<Self> {
-        let mut numbers = memory::filled(shape.iter().product(), 0.0)?;
-        numbers.clear();
-        Ok(Self::Plain(numbers))
+        Ok(Self::Plain(memory::room(shape.iter().product())?))
     }
 
     fn precision(&self) -> Precision {
