@@ -30,6 +30,11 @@ static WORD: LazyLock<SysRegex> = LazyLock::new(|| {
     SysRegex::new(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+").expect("a constant pattern")
 });
 
+/// Compiles the pattern by which text is cut into words: tens of milliseconds that the first text would wait for.
+pub fn prepare() {
+    LazyLock::force(&WORD);
+}
+
 /// The character that stands for each byte in the spelling of a token: the byte's own where it is printable Latin-1,
 /// and else the next from U+0100 on (`bytes_to_unicode` in GPT-2's `encoder.py`).
 static ALPHABET: LazyLock<[char; 256]> = LazyLock::new(|| {

@@ -22,6 +22,7 @@ use crate::gpt2::Precision;
 use crate::gpt2::checkpoint::{self, Flow, HEAD_BYTES, Head, Loader, Options};
 use crate::model::LanguageModel;
 use crate::settings::{OPTIONS, RawOptions, Settings};
+use crate::text;
 
 /// What a load asks of its model.
 struct Wanted {
@@ -337,6 +338,8 @@ pub fn start_worker() -> std::result::Result<(), JsError> {
     let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| worker.handle(event.data()));
     scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
     on_message.forget();
+    // While the first model's file is on its way there is time for it.
+    spawn_local(async { text::prepare() });
     Ok(())
 }
 
