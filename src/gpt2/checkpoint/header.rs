@@ -172,9 +172,9 @@ impl HeaderReader {
                 format!("the header of {name} has over {needed} bytes; at most {MOST_HEADER_BYTES} are supported"),
             )),
             Err(Unread::Short(needed)) => {
-                // Doubling keeps the work of repeated attempts in proportion to the header.
-                let doubled = self.size.map_or(2 * have, |size| size.min(2 * have));
-                self.wanted = needed.max(doubled);
+                // Growing by a factor keeps the work of repeated attempts in proportion to the header.
+                let more = self.size.map_or(4 * have, |size| size.min(4 * have));
+                self.wanted = needed.max(more);
                 Ok(None)
             }
         }

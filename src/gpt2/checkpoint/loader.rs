@@ -256,16 +256,16 @@ impl Loader {
             self.tokenizer = Some(header.tokenizer?.ok_or_else(|| gguf::no_tokenizer(&self.names[open.file]))?);
             return Ok(());
         }
-        let plan = self.plan(open.file, &header)?;
-        let data = bytes.len().min(usize::try_from(header.data).unwrap_or(usize::MAX));
-        let mut tensors = Tensors { at: data as u64, end: header.end(), plan, receiver: None };
+        let (data, end) = (bytes.len().min(usize::try_from(header.data).unwrap_or(usize::MAX)), header.end());
+        let plan = self.plan(open.file, header)?;
+        let mut tensors = Tensors { at: data as u64, end, plan, receiver: None };
         self.data(open.file, &mut tensors, &bytes[data..])?;
         open.stage = Stage::Tensors(tensors);
         Ok(())
     }
 
     /// Holds a header against all that is known of the model.
-    fn plan(&mut self, file: usize, header: &Header) -> Result<Plan> {
+    fn plan(&mut self, file: usize, header: Header) -> Result<Plan> {
         let name = &self.names[file];
         if let Some(other) = self.format.replace(header.format)
             && (other != header.format || header.format == Format::Gguf)
@@ -283,7 +283,7 @@ impl Loader {
         if let Some(index) = &self.index {
             index.check_tensors(name, header.tensors.iter().map(|tensor| tensor.name.as_str()))?;
         }
-        let plan = plan::plan(header, file, &self.names, self.config.as_ref(), &mut self.found)?;
+        let plan = plan::plan(&header, file, &self.names, self.config.as_ref(), &mut self.found)?;
         self.opened.insert(file);
         let names = header.format.names();
         if self.opened.len() == weights(&self.streams).count() {
@@ -299,7 +299,7 @@ impl Loader {
             self.config = Some(config);
         }
         if header.format == Format::Gguf {
-            self.tokenizer = header.tokenizer.clone()?;
+            self.tokenizer = header.tokenizer?;
             gguf::check_vocabulary(self.tokenizer.as_ref(), self.config.as_ref())?;
         }
         let precision = self.options.precision;

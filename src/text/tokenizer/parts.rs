@@ -143,6 +143,7 @@ fn pairs(
     vocab: &Vocab,
     digest: &mut Digester,
 ) -> Result<Vec<(String, String)>> {
+    // A merge is known by its tokens' ids, which are quicker to look up than its text.
     let (mut pairs, mut seen) = (Vec::with_capacity(merges.len()), HashSet::with_capacity(merges.len()));
     let mut result = String::new();
     for (index, merge) in merges.iter().enumerate() {
@@ -156,10 +157,13 @@ fn pairs(
             .ok_or_else(|| bad(format!("{source} is {merge:?}, not two tokens with one space between")))?;
         result.clear();
         result.extend([left, right]);
-        if let Some(missing) = [left, right, &result].into_iter().find(|&part| !vocab.contains_key(part)) {
-            return Err(bad(format!("{source} is {merge:?}, but {missing:?} is not in the vocabulary")));
-        }
-        if !seen.insert(merge) {
+        let known = |part: &str| {
+            let missing = || bad(format!("{source} is {merge:?}, but {part:?} is not in the vocabulary"));
+            vocab.get(part).copied().ok_or_else(missing)
+        };
+        let ids = (known(left)?, known(right)?);
+        known(&result)?;
+        if !seen.insert(ids) {
             return Err(bad(format!("{source} is {merge:?}, which stands there before")));
         }
         digest.text(merge);
@@ -210,21 +214,22 @@ impl fmt::Display for Source {
     }
 }
 
-/// The canonical form under [`Tokenizer::sha256`].
+/// The canonical form under [`Tokenizer::sha256`]. It is a megabyte, of a hundred thousand texts: hashed at once, that
+/// takes half of the time.
 #[derive(Default)]
-struct Digester(Sha256);
+struct Digester(Vec<u8>);
 
 impl Digester {
     fn count(&mut self, count: usize) {
-        self.0.update((count as u64).to_le_bytes());
+        self.0.extend_from_slice(&(count as u64).to_le_bytes());
     }
 
     fn text(&mut self, text: &str) {
         self.count(text.len());
-        self.0.update(text);
+        self.0.extend_from_slice(text.as_bytes());
     }
 
     fn finish(self) -> String {
-        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        Sha256::digest(self.0).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
