@@ -176,6 +176,8 @@ export class Gpt2Web {
    */
   async loadEmbedded({ onProgress, signal } = {}) {
     const report = monotone(onProgress);
+    // It starts while the file comes.
+    if (!this.#closed) this.#worker ??= this.#start();
     const blob = await this.embedded({ onProgress: report, signal });
     return this.load({ name: EMBEDDED.replace(/-[^-]*\.gguf$/, ''), files: [{ name: EMBEDDED, blob }], onProgress: report, signal });
   }
