@@ -80,7 +80,7 @@ fn inspect(path: &Path) -> Result<Verdict> {
     streamed?;
     let loaded = loader.finish()?;
     let Loaded { precision, parameters, .. } = loaded;
-    let (sha256, mut notices) = (loaded.sha256.clone(), loaded.notices.clone());
+    let (sha256, mut notices) = (loaded.sha256.clone().unwrap_or_default(), loaded.notices.clone());
     let brings_tokenizer = companions.iter().any(|file| ["vocab.json", "tokenizer.json"].contains(&file.base_name()));
     if loaded.tokenizer.is_none() && !brings_tokenizer && loaded.model.config().vocab_size >= GPT2_TOKENS {
         notices.push("it comes without a tokenizer; the page lends it GPT-2's".to_owned());

@@ -15,7 +15,7 @@ pub struct Engine {
     pub model: Gpt2,
     /// The tokenizer that belongs to it.
     pub tokenizer: Tokenizer,
-    /// What both are.
+    /// What both are. The SHA-256 of the model is empty where the loader was told to leave it out.
     pub identity: Identity,
     /// Number of weights; those of a tied head count once.
     pub parameters: usize,
@@ -61,7 +61,7 @@ impl Engine {
         }
         let identity = Identity {
             model: name.to_owned(),
-            model_sha256: loaded.sha256,
+            model_sha256: loaded.sha256.unwrap_or_default(),
             tokenizer_sha256: tokenizer.sha256().to_owned(),
             precision: loaded.precision.name().to_owned(),
             kernel: kernels::active().name.to_owned(),

@@ -10,13 +10,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use gpt2_web::ErrorKind;
-use gpt2_web::gpt2::Gpt2;
-use gpt2_web::gpt2::checkpoint::{self, ModelFile};
+use gpt2_web::gpt2::checkpoint::{self, Loaded, ModelFile};
 use gpt2_web::model::LanguageModel;
 use gpt2_web::web::limits;
 use gpt2_web::web::worker::Worker;
 use js_sys::{Array, Function, JSON, Promise, Reflect, Uint8Array};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use wasm_bindgen_test::wasm_bindgen_test;
@@ -121,7 +121,7 @@ async fn a_load_reports_progress_and_then_what_was_loaded() {
     let ready = events.last().unwrap();
     assert_eq!(ready["type"], "ready");
     assert_eq!(ready["model"]["precision"], "f32");
-    assert_eq!(ready["model"]["sha256"].as_str().unwrap().len(), 64);
+    assert_eq!(ready["model"]["sha256"], Value::Null, "it is not needed yet");
     assert!(ready["options"].as_array().unwrap().iter().any(|option| option["name"] == "temperature"));
     let mut last = ("", 0.0);
     for event in &events[..events.len() - 1] {
@@ -181,9 +181,9 @@ const EXACT: &[Fixture] = &[
 const NEAR: &[Fixture] = &[gguf!("q8_0"), gguf!("q4_0"), gguf!("q5_1"), gguf!("k256-q4_k_m"), gguf!("k256-q6_k")];
 
 impl Fixture {
-    fn load(&self) -> Gpt2 {
+    fn load(&self) -> Loaded {
         let files: Vec<_> = self.files.iter().map(|(name, bytes)| ModelFile { name, bytes }).collect();
-        checkpoint::load(&files, None, &mut |_, _| {}).unwrap_or_else(|error| panic!("{}: {error}", self.name)).model
+        checkpoint::load(&files, None, &mut |_, _| {}).unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
     fn field<T: serde::de::DeserializeOwned>(&self, key: &str) -> Option<T> {
@@ -199,7 +199,7 @@ fn argmax(logits: &[f32]) -> u32 {
 #[wasm_bindgen_test]
 fn the_reference_results_hold_in_this_browser() {
     for fixture in EXACT {
-        let mut model = fixture.load();
+        let mut model = fixture.load().model;
         let ids: Vec<u32> = fixture.field("input_ids").unwrap();
         let logits = model.feed(&ids).unwrap().to_vec();
         let reference: Vec<f32> = fixture.field("last_logits").unwrap();
@@ -220,7 +220,7 @@ fn the_reference_results_hold_in_this_browser() {
 fn quantised_files_stay_near_the_reference_in_this_browser() {
     for fixture in NEAR {
         let ids: Vec<u32> = fixture.field("input_ids").unwrap();
-        let scores = fixture.load().score(&ids).unwrap();
+        let scores = fixture.load().model.score(&ids).unwrap();
         let nll: f64 = scores
             .iter()
             .zip(&ids[1..])
@@ -239,6 +239,7 @@ fn quantised_files_stay_near_the_reference_in_this_browser() {
 async fn every_fixture_loads_through_the_worker_and_writes() {
     let page = Page::new();
     for (index, fixture) in (0..).zip(EXACT.iter().chain(NEAR)) {
+        let sha256 = fixture.load().sha256;
         for (variant, precision) in (0..).zip([None, Some("f32"), Some("q8_0"), Some("q4_0")]) {
             let mut files = fixture.files.to_vec();
             files.extend([("vocab.json", VOCAB), ("merges.txt", MERGES)]);
@@ -246,18 +247,51 @@ async fn every_fixture_loads_through_the_worker_and_writes() {
             let ready = page.load(id, &files, precision).await;
             assert_eq!(ready["type"], "ready", "{} {precision:?}: {ready}", fixture.name);
             let events = page.generate(id + 1, "Once", json!({"max_tokens": 3, "seed": 1})).await;
-            assert_eq!(events.last().unwrap()["type"], "done", "{} {precision:?}", fixture.name);
+            let done = events.last().unwrap();
+            assert_eq!(done["type"], "done", "{} {precision:?}", fixture.name);
+            assert_eq!(done["record"]["identity"]["model_sha256"], json!(sha256), "{}", fixture.name);
         }
     }
+}
+
+/// In hexadecimal.
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The SHA-256 of the model in the record of a short run.
+async fn recorded_sha256(page: &Page, id: u32) -> String {
+    let events = page.generate(id, "Once", json!({"max_tokens": 1})).await;
+    events.last().unwrap()["record"]["identity"]["model_sha256"].as_str().unwrap().to_owned()
+}
+
+#[wasm_bindgen_test]
+async fn a_record_names_its_model_however_soon_it_is_made() {
+    let page = Page::new();
+    for (id, model) in [(1, TINY_Q8_0), (4, TINY_F32)] {
+        page.load(id, &[("tiny.gguf", model)], None).await;
+        for run in [id + 1, id + 2] {
+            assert_eq!(recorded_sha256(&page, run).await, sha256(model));
+        }
+    }
+    page.load(7, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    // Time to find it out before it is asked for.
+    for _ in 0..50 {
+        turn().await;
+    }
+    assert_eq!(recorded_sha256(&page, 8).await, sha256(TINY_Q8_0));
 }
 
 #[wasm_bindgen_test]
 async fn a_checksum_that_does_not_fit_leaves_the_model_before() {
     let page = Page::new();
-    let sha256 = page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await["model"]["sha256"].as_str().unwrap().to_owned();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    let sha256 = sha256(TINY_Q8_0);
     for (id, sha256, kind) in [(2, sha256.to_uppercase(), Value::Null), (3, "00".repeat(32), json!("damaged_model"))] {
         page.load_message(id, &[("tiny.gguf", TINY_Q8_0)], json!({"sha256": sha256}));
-        assert_eq!(page.end_of(id).await.pop().unwrap()["kind"], kind);
+        let last = page.end_of(id).await.pop().unwrap();
+        assert_eq!(last["kind"], kind);
+        assert!(kind != Value::Null || last["model"]["sha256"] == sha256.to_lowercase(), "{last}");
     }
     assert_eq!(page.generate(4, "Once", json!({"max_tokens": 2})).await.last().unwrap()["type"], "done");
 }
@@ -280,7 +314,10 @@ async fn a_stream_loads_as_a_blob_does_and_is_cancelled_when_it_is_of_no_use() {
     };
     send(1, &file(TINY_Q8_0));
     let streamed = page.end_of(1).await.pop().unwrap();
-    let read = page.load(2, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    // It cannot be read again, so its SHA-256 is known at once.
+    assert_eq!(streamed["model"]["sha256"], sha256(TINY_Q8_0));
+    let mut read = page.load(2, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    read["model"]["sha256"] = json!(sha256(TINY_Q8_0));
     assert_eq!(streamed["model"], read["model"]);
     send(3, &file(&TINY_Q8_0[..9000]));
     assert_eq!(page.end_of(3).await.pop().unwrap()["kind"], "damaged_model");

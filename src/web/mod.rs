@@ -2,6 +2,8 @@
 //! speaks them, and the limits it can be held against, exist on wasm32 alone.
 
 #[cfg(target_arch = "wasm32")]
+mod identification;
+#[cfg(target_arch = "wasm32")]
 pub mod limits;
 pub mod protocol;
 #[cfg(all(target_arch = "wasm32", feature = "relaxed"))]

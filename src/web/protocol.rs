@@ -96,8 +96,9 @@ pub enum Stage {
 pub struct ModelInfo {
     /// What the page called it.
     pub name: String,
-    /// SHA-256 of the weights file, in hexadecimal.
-    pub sha256: String,
+    /// SHA-256 of the weights, in hexadecimal, where it was needed for the load. Else it is computed while the model
+    /// waits for requests, and stands in the record of every run.
+    pub sha256: Option<String>,
     /// `f32`, `q8_0` or `q4_0`: what most weights are held in.
     pub precision: String,
     /// Number of weights.

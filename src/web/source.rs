@@ -59,6 +59,14 @@ impl Source {
         Ok(Self { name, size: size.map(|size| size as u64), contents, coming: VecDeque::new(), begun: Vec::new() })
     }
 
+    /// The same file from its beginning; `None` if it is one that can be read only once.
+    pub fn again(&self) -> Option<Self> {
+        let Contents::Blob { blob, .. } = &self.contents else { return None };
+        let contents = Contents::Blob { blob: blob.clone(), at: 0.0 };
+        let name = self.name.clone();
+        Some(Self { name, size: self.size, contents, coming: VecDeque::new(), begun: Vec::new() })
+    }
+
     /// The file's name, as the page called it.
     pub fn name(&self) -> &str {
         &self.name

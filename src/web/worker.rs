@@ -13,13 +13,14 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, MessageChannel, MessageEvent, Performance};
 
+use super::identification::Identification;
 use super::protocol::{Event, ModelInfo, Request, Stage};
 use super::source::Source;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::generate::{CancelToken, Generation, Progress};
 use crate::gpt2::Precision;
-use crate::gpt2::checkpoint::{self, Flow, HEAD_BYTES, Head, Loader, Options};
+use crate::gpt2::checkpoint::{self, Flow, HEAD_BYTES, Head, Loader, Options, Stream};
 use crate::model::LanguageModel;
 use crate::settings::{OPTIONS, RawOptions, Settings};
 use crate::text;
@@ -43,6 +44,8 @@ pub struct Worker {
     clock: Rc<Clock>,
     queue: Rc<MessageQueue>,
     engine: Rc<RefCell<Option<Engine>>>,
+    /// Of the model in `engine`.
+    identification: Rc<RefCell<Option<Rc<Identification>>>>,
     running: Rc<RefCell<Option<Running>>>,
 }
 
@@ -57,6 +60,7 @@ impl Worker {
             clock: Rc::new(Clock::new()?),
             queue: Rc::new(MessageQueue::new()?),
             engine: Rc::default(),
+            identification: Rc::default(),
             running: Rc::default(),
         })
     }
@@ -91,6 +95,7 @@ impl Worker {
             }
             Request::Unload { id } => self.run(id, async move |worker, _| {
                 worker.engine.take();
+                worker.identification.take();
                 Ok(Event::Unloaded { id })
             }),
         }
@@ -111,7 +116,35 @@ impl Worker {
             let last = work(&worker, cancel).await.unwrap_or_else(|error| Event::error(Some(id), error));
             worker.running.take();
             worker.send(&last);
+            worker.identify_while_idle().await;
         });
+    }
+
+    /// Goes on with the SHA-256 of the model until it is known or a request comes.
+    async fn identify_while_idle(&self) {
+        let Some(identification) = self.identification.borrow().clone() else { return };
+        // That of the requests has room for one who waits, and the next request may come at any moment.
+        let Ok(queue) = MessageQueue::new() else { return };
+        while self.running.borrow().is_none() && identification.outcome().is_none() {
+            identification.go_on().await;
+            if queue.run().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The SHA-256 of the model, for a record that is complete but for that.
+    async fn identify(&self) -> Result<String> {
+        let Some(identification) = self.identification.borrow().clone() else {
+            return Err(Error::new(ErrorKind::Engine, "there is a model that nobody loaded"));
+        };
+        loop {
+            if let Some(outcome) = identification.outcome() {
+                return outcome;
+            }
+            identification.go_on().await;
+            self.queue.run().await?;
+        }
     }
 
     /// Loads a model while its files are read. What was there before stays until the new one is complete.
@@ -144,7 +177,13 @@ impl Worker {
         let companions: Vec<_> = companions.iter().map(|(name, bytes)| checkpoint::ModelFile { name, bytes }).collect();
 
         let streams = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
-        let mut loader = Loader::new(&companions, streams, Options { precision, ..Options::default() })?;
+        // Whoever names the SHA-256 wants no other file to be used.
+        let again = match wanted.sha256 {
+            Some(_) => None,
+            None => weights_again(&sorted.streams, &sources),
+        };
+        let options = Options { precision, fingerprint: again.is_none(), ..Options::default() };
+        let mut loader = Loader::new(&companions, streams, options)?;
         let stage =
             if precision.is_some_and(|precision| precision != Precision::F32) { Stage::Quantise } else { Stage::Read };
         for (place, stream) in &sorted.streams {
@@ -166,16 +205,18 @@ impl Worker {
             loader.end_file()?;
         }
         let loaded = loader.finish()?;
-        if let Some(sha256) = wanted.sha256.filter(|sha256| !sha256.eq_ignore_ascii_case(&loaded.sha256)) {
-            let sentence =
-                format!("{name} is not the file it should be: its SHA-256 is {} and not {sha256}", loaded.sha256);
+        let sha256 = loaded.sha256.clone();
+        if let (Some(is), Some(should)) = (&sha256, wanted.sha256)
+            && !is.eq_ignore_ascii_case(&should)
+        {
+            let sentence = format!("{name} is not the file it should be: its SHA-256 is {is} and not {should}");
             return Err(Error::new(ErrorKind::DamagedModel, sentence));
         }
         let Engine { mut model, tokenizer, identity, parameters, notices } = Engine::new(name, loaded, &companions)?;
         let config = model.config();
         let info = ModelInfo {
             name: name.to_owned(),
-            sha256: identity.model_sha256.clone(),
+            sha256: sha256.clone(),
             precision: identity.precision.clone(),
             parameters: parameters as u64,
             n_layer: config.n_layer as u32,
@@ -186,6 +227,8 @@ impl Worker {
         };
         let said = notices.clone();
         model.set_clock(now);
+        let identification = sha256.map(Identification::known).or_else(|| again.map(Identification::of));
+        self.identification.replace(identification.map(Rc::new));
         self.engine.replace(Some(Engine { model, tokenizer, identity, parameters, notices }));
         let load_ms = self.clock.now() - started;
         let memory_bytes = core::arch::wasm32::memory_size::<0>() as f64 * 65536.0;
@@ -238,6 +281,7 @@ impl Worker {
                 None => return Err(Error::new(ErrorKind::Engine, "the run ended without saying why")),
             }
         };
+        identity.model_sha256 = self.identify().await?;
         Ok(Event::Done { id, stop, record: Box::new(generation.into_record(identity.clone())) })
     }
 
@@ -255,6 +299,12 @@ impl Worker {
             Err(error) => unreachable!("every event is made of plain values: {error}"),
         }
     }
+}
+
+/// The files of the weights, with their names, for a second reading, if all of them can be read again.
+fn weights_again(streams: &[(usize, Stream)], sources: &[Source]) -> Option<Vec<(String, Source)>> {
+    let weights = streams.iter().filter(|(_, stream)| !stream.tokenizer_only);
+    weights.map(|(place, stream)| Some((stream.name.clone(), sources[*place].again()?))).collect()
 }
 
 /// The `id` of a message that could not be understood, so that the error finds its request.

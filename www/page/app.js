@@ -258,6 +258,8 @@ async function run() {
           if (performance.now() - shown > REDRAW_MS) show();
           break;
         case 'done':
+          if (loaded) loaded.model.sha256 ??= event.record.identity.model_sha256;
+          showModel();
           finish(event.record, hop, request);
           break;
       }

@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sha2::{Digest, Sha256};
-
 use super::assemble::{Assembled, assemble};
 use super::budget::{self, Found, precision_of};
+use super::digest::Fingerprint;
 use super::header::{Header, HeaderReader, trailing};
 use super::index::Index;
 use super::parts::{Part, Role, Slot};
 use super::plan::{self, Plan, Planned};
 use super::receiver::{Held, Receiver, Target};
-use super::{Format, Loaded, ModelFile, Stream, digest, gguf, sniff};
+use super::{Format, Loaded, ModelFile, Stream, gguf, sniff};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::linear::{Matrix, Precision};
 use crate::gpt2::matrix_builder::{MatrixBuilder, Order};
@@ -25,11 +24,14 @@ pub struct Options {
     pub precision: Option<Precision>,
     /// Bytes the model and its cache may take. The default is what 32-bit WebAssembly can address.
     pub memory_limit: u64,
+    /// Whether the weights' SHA-256 is computed on the way, as by default. It takes longer than all the rest; whoever
+    /// can read the files again may do so later, with a [`Fingerprint`].
+    pub fingerprint: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { precision: None, memory_limit: 1 << 32 }
+        Self { precision: None, memory_limit: 1 << 32, fingerprint: true }
     }
 }
 
@@ -57,7 +59,9 @@ pub struct Loader {
     index: Option<Index>,
     streams: Vec<Stream>,
     names: Vec<String>,
-    digests: BTreeMap<String, String>,
+    /// Names of the streams that have come to their end.
+    ended: BTreeSet<String>,
+    fingerprint: Option<Fingerprint>,
     /// Streams whose header was read.
     opened: BTreeSet<usize>,
     format: Option<Format>,
@@ -73,7 +77,6 @@ pub struct Loader {
 struct Open {
     file: usize,
     taken: u64,
-    digest: Sha256,
     stage: Stage,
 }
 
@@ -116,7 +119,8 @@ impl Loader {
             index,
             names: streams.iter().map(|stream| stream.name.clone()).collect(),
             streams,
-            digests: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            fingerprint: options.fingerprint.then(Fingerprint::default),
             opened: BTreeSet::new(),
             format: None,
             open: None,
@@ -134,12 +138,12 @@ impl Loader {
     /// `InvalidRequest` if another file is open, or this is none of the streams, or was there before.
     pub fn begin_file(&mut self, name: &str) -> Result<()> {
         let file = self.streams.iter().position(|stream| stream.name == name);
-        let file = file.filter(|file| self.open.is_none() && !self.digests.contains_key(&self.names[*file]));
+        let file = file.filter(|file| self.open.is_none() && !self.ended.contains(&self.names[*file]));
         let file = file.ok_or_else(|| {
             Error::new(ErrorKind::InvalidRequest, format!("{name} is none of the files that are to come now"))
         })?;
         let reader = HeaderReader::new(name, self.streams[file].size);
-        self.open = Some(Open { file, taken: 0, digest: Sha256::new(), stage: Stage::Header(reader) });
+        self.open = Some(Open { file, taken: 0, stage: Stage::Header(reader) });
         Ok(())
     }
 
@@ -157,7 +161,9 @@ impl Loader {
             return Err(damaged(format!("{} goes on after the {size} bytes it should have", stream.name)));
         }
         if !stream.tokenizer_only {
-            open.digest.update(bytes);
+            if let Some(fingerprint) = &mut self.fingerprint {
+                fingerprint.push(bytes);
+            }
             self.done += bytes.len() as u64;
         }
         self.advance(&mut open, bytes)?;
@@ -196,7 +202,10 @@ impl Loader {
                 next.name, next.end
             )));
         }
-        self.digests.insert(name.clone(), digest::hex(open.digest));
+        self.ended.insert(name.clone());
+        if let Some(fingerprint) = self.fingerprint.as_mut().filter(|_| !self.streams[open.file].tokenizer_only) {
+            fingerprint.end_file(name);
+        }
         Ok(())
     }
 
@@ -228,7 +237,7 @@ impl Loader {
     /// # Errors
     /// `InvalidRequest` if a file is open or has not come.
     pub fn finish(self) -> Result<Loaded> {
-        if let Some(stream) = self.streams.iter().find(|stream| !self.digests.contains_key(&stream.name)) {
+        if let Some(stream) = self.streams.iter().find(|stream| !self.ended.contains(&stream.name)) {
             return Err(Error::new(ErrorKind::InvalidRequest, format!("{} has not come to its end", stream.name)));
         }
         let (Some(config), Some(format)) = (self.config, self.format) else {
@@ -237,9 +246,7 @@ impl Loader {
                 "there is no weights file; give a .gguf or a .safetensors file",
             ));
         };
-        let digests: Vec<_> =
-            weights(&self.streams).map(|stream| (&stream.name, &self.digests[&stream.name])).collect();
-        let sha256 = digest::of_all(&digests);
+        let sha256 = self.fingerprint.map(Fingerprint::finish);
         let mut notices = self.notices;
         notices.extend(budget::not_quantised(&self.found, self.options.precision, format));
         let Assembled { network, precision, parameters } = assemble(&config, format.names(), self.held)?;

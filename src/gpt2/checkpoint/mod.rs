@@ -58,6 +58,7 @@ mod safetensors;
 mod sniff;
 mod sort;
 
+pub use digest::Fingerprint;
 pub use header::{Header, HeaderReader, TensorInfo};
 pub use loader::{Flow, Loader, Options};
 pub use sort::{HEAD_BYTES, Head, Sorted, Stream, sort};
@@ -116,9 +117,8 @@ pub struct Loaded {
     pub precision: Precision,
     /// Number of weights; those of a tied head count once.
     pub parameters: usize,
-    /// SHA-256 of the weights file, in hexadecimal. For several files it is that of the lines `sha256sum` prints for
-    /// them in the order of their names.
-    pub sha256: String,
+    /// What [`Fingerprint`] gives for the weights, unless [`Options`] left that out.
+    pub sha256: Option<String>,
     /// What a user should know: guesses made, and matrices that are not held as was asked.
     pub notices: Vec<String>,
 }
