@@ -33,7 +33,9 @@ compile_relaxed() {
   local target=$WASM_TARGET/relaxed arguments=(--release --locked --manifest-path relaxed/Cargo.toml --target wasm32-unknown-unknown)
   [[ $TOOLCHAIN == debian ]] && arguments+=(-Zbuild-std=core,panic_abort)
   WASM_RELAXED=$PWD/$target/wasm32-unknown-unknown/release/gpt2_web_relaxed.wasm
-  # It works in the main module's memory, and must not need any of its own: it would lie where that module's lies.
+  [[ -f $WASM_RELAXED ]] || say "Compiling the kernels for relaxed SIMD"
+  # It works in the main module's memory, and must not need any of its own, which would lie where that module's lies.
+  # With a stack of no size, code that needed one would trap at its first word.
   "${WASM_ENV[@]}" RUSTFLAGS="$WASM_RUSTFLAGS,+relaxed-simd -C link-arg=--import-memory -C link-arg=-zstack-size=0" \
     "$WASM_CARGO" build --quiet "${arguments[@]}" --target-dir "$target" >&2
   node scripts/check-relaxed.mjs "$WASM_RELAXED" >&2
@@ -48,7 +50,8 @@ compile_wasm() {
   module=$WASM_TARGET/wasm32-unknown-unknown/$profile/gpt2_web.wasm
   stamp=$WASM_DIR/.built-with
   built_with="$("$WASM_RUSTC" -vV) $WASM_RUSTFLAGS $("$WASM_BINDGEN" --version)"
-  if [[ -f $stamp && $(<"$stamp") == "$built_with" && -z $(find src relaxed/src Cargo.toml Cargo.lock -newer "$stamp" -print -quit) ]]; then
+  if [[ -f $stamp && $(<"$stamp") == "$built_with" && ! ${WASM_RELAXED:-} -nt $stamp &&
+    -z $(find src Cargo.toml Cargo.lock -newer "$stamp" -print -quit) ]]; then
     return
   fi
   say "Compiling to WebAssembly ($TOOLCHAIN Rust, $WASM_FLAVOUR, $profile; the first time takes minutes)"

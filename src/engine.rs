@@ -64,9 +64,17 @@ impl Engine {
             model_sha256: loaded.sha256.unwrap_or_default(),
             tokenizer_sha256: tokenizer.sha256().to_owned(),
             precision: loaded.precision.name().to_owned(),
-            kernel: kernels::active().name.to_owned(),
+            kernel: kernel(loaded.precision).to_owned(),
         };
         Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters, notices: loaded.notices })
+    }
+}
+
+/// The instruction set of the products of a model most of whose weights are in `precision`.
+fn kernel(precision: Precision) -> &'static str {
+    match precision {
+        Precision::F32 => kernels::BUILT_IN.name,
+        Precision::Q8_0 | Precision::Q4_0 => kernels::active().name,
     }
 }
 

@@ -374,7 +374,8 @@ fn too_long(tokens: &str, context: usize, surplus: usize) -> Error {
 /// position as for several, so that a chunk which may not take longer than one alone would never grow.
 #[derive(Debug, Default)]
 struct ChunkSize {
-    /// Time of the first chunk.
+    /// The least time that any chunk took, which no position alone takes longer than. The first one may have taken far
+    /// longer than a position does: code not yet compiled, memory not yet there, a tab that slept.
     alone_ms: f64,
     /// Time and size of the last chunk.
     last: Option<(usize, f64)>,
@@ -388,19 +389,20 @@ impl ChunkSize {
     /// left over.
     const MULTIPLE: usize = 12;
 
+    /// The largest chunk, whatever the clock says: a pass takes memory for each of its positions.
+    const MOST: usize = 240;
+
     /// The first chunk is one position: nothing is known of the speed yet, and on a large model that is slow enough.
     fn next(&self) -> usize {
         let Some((positions, ms)) = self.last else { return 1 };
         let may_take = CHUNK_MS.max(2.0 * self.alone_ms);
         let fitting = positions as f64 * may_take / ms.max(f64::MIN_POSITIVE);
-        let fitting = (fitting.min((positions * Self::GROWTH) as f64) as usize).max(1);
+        let fitting = (fitting.min((positions * Self::GROWTH) as f64) as usize).clamp(1, Self::MOST);
         if fitting < Self::MULTIPLE { fitting } else { fitting / Self::MULTIPLE * Self::MULTIPLE }
     }
 
     fn took(&mut self, positions: usize, ms: f64) {
-        if self.last.is_none() {
-            self.alone_ms = ms;
-        }
+        self.alone_ms = if self.last.is_none() { ms } else { self.alone_ms.min(ms) };
         self.last = Some((positions, ms));
     }
 }
@@ -427,11 +429,25 @@ mod tests {
             assert_eq!(sizes[0], 1);
             let last = sizes[11];
             let takes = |size: usize| pass + position * size as f64;
-            assert!(
-                takes(last) <= 1.01 * CHUNK_MS && takes(last + 12) > 0.8 * CHUNK_MS,
-                "{pass} {position}: {sizes:?}"
-            );
+            let grown = last == ChunkSize::MOST || takes(last + 12) > 0.8 * CHUNK_MS;
+            assert!(takes(last) <= 1.01 * CHUNK_MS && grown, "{pass} {position}: {sizes:?}");
             assert!(sizes.iter().all(|&size| takes(size) <= 2.0 * CHUNK_MS), "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn one_slow_chunk_is_forgotten() {
+        for stall in [400.0, 5_000.0] {
+            let mut chunks = ChunkSize::default();
+            chunks.took(chunks.next(), stall);
+            let mut times = (0..12).map(|_| {
+                let size = chunks.next();
+                let ms = 8.0 + 4.0 * size as f64;
+                chunks.took(size, ms);
+                ms
+            });
+            times.next();
+            assert!(times.all(|ms| ms <= 2.0 * CHUNK_MS), "after {stall} ms");
         }
     }
 

@@ -2,8 +2,9 @@
 //! for one such instruction. It is a few kilobytes, which the main module carries, and works in the main module's
 //! memory.
 //!
-//! For that it may have neither static data nor a stack, which would lie where the main module has its own; the build
-//! looks whether it has (`scripts/check-relaxed.mjs`).
+//! For that it may have neither static data nor a stack, which would lie where the main module has its own: the build
+//! looks whether it has data (`scripts/check-relaxed.mjs`), and gives it a stack of no size, on which code that needed one
+//! would trap.
 
 #![no_std]
 

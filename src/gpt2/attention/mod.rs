@@ -149,6 +149,19 @@ mod tests {
     }
 
     #[test]
+    fn a_position_that_takes_most_leaves_the_others_their_part() {
+        // The first key scores 10.4 above 1023 others: each of those weighs less than the rounding of its weight.
+        let n = 1024;
+        let mut qkv = vec![0.0f32; 3 * n];
+        for (position, qkv) in qkv.as_chunks_mut::<3>().0.iter_mut().enumerate() {
+            *qkv = if position == 0 { [10.4, 1.0, -1.0] } else { [10.4, 0.0, 1.0] };
+        }
+        let qkv = Tensor::from_vec(qkv, (n, 3), &Device::Cpu).unwrap();
+        let [exact, rounded] = [Storage::Exact, Storage::Rounded].map(|storage| run(&qkv, 1, 1, 1, storage, 1.0)[0]);
+        assert!((exact - rounded).abs() < 0.005, "{rounded} for {exact}");
+    }
+
+    #[test]
     fn huge_scores_do_not_overflow() {
         let qkv =
             Tensor::new(&[[0f32, 0.0, 1e4, 0.0, 1.0, 2.0], [1e4, 0.0, -1e4, 0.0, 3.0, 4.0]], &Device::Cpu).unwrap();

@@ -17,12 +17,13 @@ const GROUP: usize = 4;
 const KEY: f32 = 2047.0;
 const QUERY: f32 = 1023.0;
 
-/// The greatest number of a value, and of a weight: [`SPAN`] of their products stay below 2^31.
+/// The greatest number of a value, and of a weight.
 const VALUE: f32 = 127.0;
 const WEIGHT: f32 = 16383.0;
 
-/// Positions whose values are added in integers, before their sum becomes a float.
-const SPAN: usize = 1024;
+/// Positions whose weights share one scale. One weight far above all others would make nothing of them, and all of them
+/// together may be much: so it only can in its own span. The sum of so many products stays below 2^31.
+const SPAN: usize = 128;
 
 /// Below this, numbers count as zeros: the inverse of their scale would be infinite.
 const LEAST: f32 = 1e-30;
@@ -103,19 +104,18 @@ impl Head for RoundedHead {
         for (weight, scale) in weights.iter_mut().zip(&self.value_scales) {
             *weight *= scale;
         }
-        let (weight_scale, inverse) = scales(weights, WEIGHT);
-        rounded.clear();
-        // An odd number of positions leaves a place in the last pair, whose weight is 0.
-        rounded.extend(weights.chunks(2).map(|pair| round_pair(pair, inverse)));
-        let scale = weight_scale / sum;
         let width = self.width();
         out.fill(0.0);
-        for (weights, values) in rounded.chunks(SPAN / 2).zip(self.values.chunks(SPAN / 2 * width)) {
+        for (weights, values) in weights.chunks(SPAN).zip(self.values.chunks(SPAN / 2 * width)) {
+            let (scale, inverse) = scales(weights, WEIGHT);
+            rounded.clear();
+            // An odd number of positions leaves a place in the last pair, whose weight is 0.
+            rounded.extend(weights.chunks(2).map(|pair| round_pair(pair, inverse)));
             sums.clear();
             sums.resize(width, 0);
-            rows::add_weighted(sums, &values[..weights.len() * width], weights);
-            for (out, sum) in out.iter_mut().zip(sums.iter()) {
-                *out += *sum as f32 * scale;
+            rows::add_weighted(sums, &values[..rounded.len() * width], rounded);
+            for (out, added) in out.iter_mut().zip(sums.iter()) {
+                *out += *added as f32 * (scale / sum);
             }
         }
     }
