@@ -15,7 +15,14 @@ pub const Q4_0_BYTES: usize = 2 + BLOCK / 2;
 
 /// Integers from -127 to 127, the greatest in size being one of the two. The numbers are finite.
 pub fn to_q8_0(numbers: &[f32; BLOCK]) -> Block {
-    let greatest = numbers.iter().fold(0.0, |greatest: f32, number| greatest.max(number.abs()));
+    // Four side by side, and by a comparison: that is one instruction for four of them.
+    let mut greatest = [0.0f32; 4];
+    for four in numbers.as_chunks::<4>().0 {
+        for (greatest, number) in greatest.iter_mut().zip(four) {
+            *greatest = if number.abs() > *greatest { number.abs() } else { *greatest };
+        }
+    }
+    let greatest = greatest.into_iter().fold(0.0, f32::max);
     let scale = greatest / 127.0;
     let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
     (numbers.map(|number| round_away(number * inverse) as i8), f16::from_f32(scale).to_f32())
