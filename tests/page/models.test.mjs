@@ -56,7 +56,7 @@ for (const name of BROWSERS) {
       assert.equal(await page.evaluate(() => document.querySelector('#models')?.contains(document.activeElement)), true);
       const known = await page.$$eval('#catalog li', (rows) => rows.map((row) => row.textContent ?? ''));
       assert.equal(known.length, 6);
-      assert.match(known[2] ?? '', /gpt2.*MIT \(modified\).*124 M parameters · 548 MB to download · 270 MB of memory in q8_0/);
+      assert.match(known[2] ?? '', /gpt2.*MIT \(modified\).*124 M parameters · 548 MB to download · 232 MB of memory in q8_0/);
       await axe(page);
       await page.select('#precision', 'f32');
       const xl = await page.$eval('#catalog li:last-child', (row) => row.textContent ?? '');
