@@ -26,8 +26,8 @@ pub fn prepare8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
     Quantised { bytes: bytes([a, b, c, d]), start: sum(negative), scale }
 }
 
-/// A block as the product of 4-bit weights reads it: of each eight inputs first those of the lower nibbles of an output's four bytes, then
-/// those of the upper.
+/// A block as the product of 4-bit weights reads it: of each eight inputs first those of the lower nibbles of an
+/// output's four bytes, then those of the upper.
 #[inline(always)]
 pub fn prepare4(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
     let numbers = halves(numbers);
