@@ -8,6 +8,7 @@
 //! never decoded), bytes to the incremental decoder, text to the stop strings, emit what is safe, stop string?
 //! `max_tokens`? context full? cancelled? past the deadline?
 
+mod chunks;
 mod profiler;
 
 use std::sync::Arc;
@@ -19,10 +20,8 @@ use crate::record::{Alternative, Identity, Record, StepRecord, Stop, StopReason}
 use crate::sampler::{Candidate, Coin, Sampler};
 use crate::settings::Settings;
 use crate::text::{IncrementalDecoder, StopStrings, Tokenizer};
+use chunks::ChunkSize;
 use profiler::Profiler;
-
-/// How long one prefill chunk should take, in milliseconds: a cancel waits no longer than this.
-const CHUNK_MS: f64 = 50.0;
 
 /// A flag that ends a run from outside. Clones share the flag.
 #[derive(Debug, Clone, Default)]
@@ -236,7 +235,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         if self.model.len() < self.prompt_ids.len() { self.prefill() } else { self.step().map(Progress::Step) }
     }
 
-    /// Processes the next chunk of the prompt, as many positions as fit into [`CHUNK_MS`].
+    /// Processes the next chunk of the prompt, as many positions as [`ChunkSize`] says.
     fn prefill(&mut self) -> Result<Progress> {
         let (from, total) = (self.model.len(), self.prompt_ids.len());
         let to = total.min(from + self.chunks.next());
@@ -367,93 +366,4 @@ fn too_long(tokens: &str, context: usize, surplus: usize) -> Error {
             "the prompt has {tokens} tokens and the context holds {context}; shorten the prompt by at least {surplus}"
         ),
     )
-}
-
-/// How many positions to process next, so that a chunk takes about [`CHUNK_MS`] whatever the model and the machine; or
-/// twice as long as a position alone, where that is longer. A pass over a large model reads all its weights, for one
-/// position as for several, so that a chunk which may not take longer than one alone would never grow.
-#[derive(Debug, Default)]
-struct ChunkSize {
-    /// The least time that any chunk took, which no position alone takes longer than. The first one may have taken far
-    /// longer than a position does: code not yet compiled, memory not yet there, a tab that slept.
-    alone_ms: f64,
-    /// Time and size of the last chunk.
-    last: Option<(usize, f64)>,
-}
-
-impl ChunkSize {
-    /// Most times a chunk may outgrow the one before: a clock with coarse ticks can read 0 for a short one.
-    const GROWTH: usize = 16;
-
-    /// Larger chunks are a multiple of this: engines process positions a few at a time, and of 2, 3, 4 or 6 none are
-    /// left over.
-    const MULTIPLE: usize = 12;
-
-    /// The largest chunk, whatever the clock says: a pass takes memory for each of its positions.
-    const MOST: usize = 240;
-
-    /// The first chunk is one position: nothing is known of the speed yet, and on a large model that is slow enough.
-    fn next(&self) -> usize {
-        let Some((positions, ms)) = self.last else { return 1 };
-        let may_take = CHUNK_MS.max(2.0 * self.alone_ms);
-        let fitting = positions as f64 * may_take / ms.max(f64::MIN_POSITIVE);
-        let fitting = (fitting.min((positions * Self::GROWTH) as f64) as usize).clamp(1, Self::MOST);
-        if fitting < Self::MULTIPLE { fitting } else { fitting / Self::MULTIPLE * Self::MULTIPLE }
-    }
-
-    fn took(&mut self, positions: usize, ms: f64) {
-        self.alone_ms = if self.last.is_none() { ms } else { self.alone_ms.min(ms) };
-        self.last = Some((positions, ms));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{CHUNK_MS, ChunkSize};
-
-    /// The sizes of chunks where a pass takes `pass` milliseconds and each position `position` more.
-    fn sizes(pass: f64, position: f64) -> Vec<usize> {
-        let mut chunks = ChunkSize::default();
-        let mut next = || {
-            let size = chunks.next();
-            chunks.took(size, pass + position * size as f64);
-            size
-        };
-        (0..12).map(|_| next()).collect()
-    }
-
-    #[test]
-    fn chunks_grow_to_what_fits() {
-        for (pass, position) in [(0.0, 3.0), (10.0, 3.0), (10.0, 0.1), (0.5, 0.2)] {
-            let sizes = sizes(pass, position);
-            assert_eq!(sizes[0], 1);
-            let last = sizes[11];
-            let takes = |size: usize| pass + position * size as f64;
-            let grown = last == ChunkSize::MOST || takes(last + 12) > 0.8 * CHUNK_MS;
-            assert!(takes(last) <= 1.01 * CHUNK_MS && grown, "{pass} {position}: {sizes:?}");
-            assert!(sizes.iter().all(|&size| takes(size) <= 2.0 * CHUNK_MS), "{sizes:?}");
-        }
-    }
-
-    #[test]
-    fn one_slow_chunk_is_forgotten() {
-        for stall in [400.0, 5_000.0] {
-            let mut chunks = ChunkSize::default();
-            chunks.took(chunks.next(), stall);
-            let mut times = (0..12).map(|_| {
-                let size = chunks.next();
-                let ms = 8.0 + 4.0 * size as f64;
-                chunks.took(size, ms);
-                ms
-            });
-            times.next();
-            assert!(times.all(|ms| ms <= 2.0 * CHUNK_MS), "after {stall} ms");
-        }
-    }
-
-    #[test]
-    fn a_pass_that_takes_long_is_shared() {
-        let sizes = sizes(100.0, 5.0);
-        assert!(sizes[11] > 10 && 100.0 + 5.0 * sizes[11] as f64 <= 1.01 * 2.0 * 105.0, "{sizes:?}");
-    }
 }

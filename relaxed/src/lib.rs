@@ -1,14 +1,14 @@
-//! The kernels that need relaxed SIMD, as a WebAssembly module of their own: an engine without it refuses a whole module
-//! for one such instruction. It is a few kilobytes, which the main module carries, and works in the main module's
-//! memory.
+//! The kernels that need relaxed SIMD, as a WebAssembly module of their own: an engine without it refuses a whole
+//! module for one such instruction. It is under 40 kilobytes, which the main module carries, and works in the main
+//! module's memory.
 //!
 //! For that it may have neither static data nor a stack, which would lie where the main module has its own: the build
-//! looks whether it has data (`scripts/check-relaxed.mjs`), and gives it a stack of no size, on which code that needed one
-//! would trap.
+//! looks whether it has data (`scripts/check-relaxed.mjs`), and gives it a stack of no size, on which code that needed
+//! one would trap.
 
 #![no_std]
 
-#[allow(dead_code, reason = "it shares the sources of all kernels and needs one")]
+#[expect(dead_code, reason = "it shares the sources of all kernels and needs one")]
 #[path = "../../src/kernels/mod.rs"]
 mod kernels;
 

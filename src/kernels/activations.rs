@@ -18,15 +18,21 @@ impl Quantised {
     pub const EMPTY: Self = Self { bytes: [0; 2 * BLOCK], start: 0, scale: 0.0 };
 }
 
-/// Below this, a block counts as zeros: the inverse of its scale would be infinite.
-const LEAST: f32 = 1e-30;
+/// Numbers that are all below this count as zeros: the inverse of their scale would be infinite.
+pub const LEAST: f32 = 1e-30;
+
+/// The nearest integer to a number below 2^22, of equally near ones the even.
+#[inline(always)]
+pub fn round(number: f32) -> i32 {
+    /// Added, it leaves the nearest integer in the lowest bits of the sum.
+    const SHIFT: f32 = (3u32 << 22) as f32;
+    (number + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
+}
 
 /// The nearest integers in -127..=127, of equally near ones the even, and the scale that makes numbers of them again:
 /// a 127th of the greatest. A block with NaN in it gets a scale that is NaN, one with an infinite number one that is
 /// infinite, so that no product with it is finite by accident.
 pub fn quantise(x: &[f32; BLOCK]) -> ([i8; BLOCK], f32) {
-    /// Added to a number below 2^22 it leaves the nearest integer in the lowest bits of the sum.
-    const SHIFT: f32 = (3u32 << 22) as f32;
     // The bits of sizes are in the order of the sizes, with infinity and then NaN at the end.
     let mut greatest = [0; 4];
     for four in x.as_chunks::<4>().0 {
@@ -38,7 +44,7 @@ pub fn quantise(x: &[f32; BLOCK]) -> ([i8; BLOCK], f32) {
     let inverse = if greatest < LEAST { 0.0 } else { 127.0 / greatest };
     let mut numbers = [0; BLOCK];
     for (number, x) in numbers.iter_mut().zip(x) {
-        *number = (x * inverse + SHIFT).to_bits() as i8;
+        *number = round(x * inverse) as i8;
     }
     (numbers, greatest / 127.0)
 }

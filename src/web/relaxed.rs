@@ -33,7 +33,7 @@ unsafe extern "C" fn place8(
     unreachable!("8-bit weights before the module was there");
 }
 
-/// The same for 4-bit weights.
+/// The same for 4-bit weights. Not one function for both: the linker would make one place of two with the same code.
 unsafe extern "C" fn place4(
     _: *const Q4,
     _: usize,

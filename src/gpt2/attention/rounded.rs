@@ -8,6 +8,7 @@
 
 use super::exact::grow;
 use super::{Head, Scratch, fold, softmax_numerators};
+use crate::kernels::activations::{LEAST, round};
 use crate::kernels::rows::{self, Pair, Quarter};
 
 /// Positions whose keys lie side by side.
@@ -24,9 +25,6 @@ const WEIGHT: f32 = 16383.0;
 /// Positions whose weights share one scale. One weight far above all others would make nothing of them, and all of them
 /// together may be much: so it only can in its own span. The sum of so many products stays below 2^31.
 const SPAN: usize = 128;
-
-/// Below this, numbers count as zeros: the inverse of their scale would be infinite.
-const LEAST: f32 = 1e-30;
 
 /// Keys and values of a head of at most [`WIDEST`](Self::WIDEST) numbers.
 #[derive(Clone)]
@@ -135,11 +133,4 @@ fn scales(numbers: &[f32], most: f32) -> (f32, f32) {
 #[inline(always)]
 fn round_pair(pair: &[f32], inverse: f32) -> [i16; 2] {
     [round(pair[0] * inverse) as i16, pair.get(1).map_or(0, |number| round(number * inverse) as i16)]
-}
-
-/// The nearest integer to a number below 2^22, of equally near ones the even.
-#[inline(always)]
-fn round(number: f32) -> i32 {
-    const SHIFT: f32 = (3u32 << 22) as f32;
-    (number + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
 }
