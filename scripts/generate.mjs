@@ -49,7 +49,7 @@ function parse(args) {
 
 /** @param {import('../www/types/Record').Record} record */
 function summary({ stop, token_ids, time_to_first_token_ms, tokens_per_second }) {
-  const reason = stop.stop_string === null ? stop.reason : `${stop.reason} ${JSON.stringify(stop.stop_string)}`;
+  const reason = stop?.stop_string ? `${stop.reason} ${JSON.stringify(stop.stop_string)}` : stop?.reason ?? 'failed';
   const parts = [`${token_ids.length} token${token_ids.length === 1 ? '' : 's'}`];
   if (time_to_first_token_ms !== null) parts.push(`first after ${time_to_first_token_ms.toFixed(0)} ms`);
   if (tokens_per_second !== null) parts.push(`${tokens_per_second.toFixed(1)} tokens/s`);

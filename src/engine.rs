@@ -15,7 +15,7 @@ pub struct Engine {
     pub model: Gpt2,
     /// The tokenizer that belongs to it.
     pub tokenizer: Tokenizer,
-    /// What both are. The SHA-256 of the model is empty where the loader was told to leave it out.
+    /// What both are. The SHA-256 of the model is absent where the loader was told to leave it out.
     pub identity: Identity,
     /// Number of weights; those of a tied head count once.
     pub parameters: usize,
@@ -61,7 +61,7 @@ impl Engine {
         }
         let identity = Identity {
             model: name.to_owned(),
-            model_sha256: loaded.sha256.unwrap_or_default(),
+            model_sha256: loaded.sha256,
             tokenizer_sha256: tokenizer.sha256().to_owned(),
             precision: loaded.precision.name().to_owned(),
             kernel: kernel(loaded.precision).to_owned(),
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn the_identity_is_the_weights_files_own() {
         let engine = load(&[CONFIG, WEIGHTS, VOCAB, MERGES]).unwrap();
-        assert_eq!(engine.identity.model_sha256, sha256(&fixture(WEIGHTS.1)));
+        assert_eq!(engine.identity.model_sha256, Some(sha256(&fixture(WEIGHTS.1))));
         assert_eq!((engine.identity.model.as_str(), engine.identity.precision.as_str()), ("tiny", "f32"));
     }
 

@@ -55,12 +55,14 @@ pub struct Error {
     pub kind: ErrorKind,
     /// For people.
     pub message: String,
+    /// Of a model that is `OutOfMemory`: it would fit if the one in use were freed first.
+    pub fits_alone: bool,
 }
 
 impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), fits_alone: false }
     }
 }
 

@@ -82,6 +82,7 @@ pub struct Generation<'a, M: LanguageModel + ?Sized> {
     steps: Vec<StepRecord>,
     stop: Option<Stop>,
     ended: bool,
+    failed: bool,
     /// Logits of the last position of the prompt, until the first step has used them.
     prefilled: Option<Vec<f32>>,
     started_at: f64,
@@ -151,6 +152,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
             steps: Vec::new(),
             stop: None,
             ended: false,
+            failed: false,
             prefilled: None,
             started_at,
             prefill_ms: 0.0,
@@ -180,8 +182,22 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
             return Ok(None);
         }
         let progress = self.work();
-        self.ended |= progress.is_err();
+        if progress.is_err() {
+            (self.ended, self.failed) = (true, true);
+        }
         progress.map(Some)
+    }
+
+    /// Ends the run because something failed, in [`advance`](Self::advance) or in the caller. Gives the text that was
+    /// held back, to be shown as that of any run that ends.
+    pub fn fail(&mut self) -> String {
+        (self.ended, self.failed) = (true, true);
+        let mut text = String::new();
+        if self.stop.is_none() {
+            self.conclude(StopReason::Cancelled, &mut text);
+            self.text.push_str(&text);
+        }
+        text
     }
 
     /// Tells that the caller took `ms` to hand on the last step, to whoever waits for its text; for the profile.
@@ -189,13 +205,11 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         self.profiler.handed_on(ms);
     }
 
-    /// Turns the run into its record. A run that was not brought to its end counts as cancelled.
+    /// Turns the run into its record. A run that was not brought to its end counts as cancelled; one that failed has no
+    /// reason to stop.
     pub fn into_record(mut self, identity: Identity) -> Record {
         let mut unseen = String::new();
-        let stop = match self.stop.take() {
-            Some(stop) => stop,
-            None => self.conclude(StopReason::Cancelled, &mut unseen),
-        };
+        let stop = self.stop.take().unwrap_or_else(|| self.conclude(StopReason::Cancelled, &mut unseen));
         self.text.push_str(&unseen);
         let after_first = self.token_ids.len().saturating_sub(1) as f64;
         let streaming_ms = self.first_token_at.map_or(0.0, |first| self.last_token_at - first);
@@ -215,7 +229,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
             time_to_first_token_ms: self.first_token_at.map(|at| at - self.started_at),
             tokens_per_second: (streaming_ms > 0.0).then(|| after_first * 1000.0 / streaming_ms),
             profile: self.profiler.profile(streaming_ms),
-            stop,
+            stop: (!self.failed).then_some(stop),
         }
     }
 
@@ -312,7 +326,9 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
     /// Brings the chosen token's text out and decides whether the run goes on.
     fn emit(&mut self, record: &mut StepRecord) {
         if Some(record.token_id) == self.tokenizer.eos() {
-            self.stop = Some(self.conclude(StopReason::Eos, &mut record.text));
+            let stop = self.conclude(StopReason::Eos, &mut record.text);
+            let eos_token_id = (stop.reason == StopReason::Eos).then_some(record.token_id);
+            self.stop = Some(Stop { eos_token_id, ..stop });
             return;
         }
         let bytes = self.tokenizer.bytes(record.token_id).unwrap_or_default();

@@ -44,12 +44,14 @@ pub struct Stop {
     pub finish_reason: &'static str,
     /// Which stop string was reached, for [`StopReason::StopString`].
     pub stop_string: Option<String>,
+    /// Which end-of-text token was chosen, for [`StopReason::Eos`].
+    pub eos_token_id: Option<u32>,
 }
 
 impl Stop {
     /// The end for `reason`.
     pub fn because(reason: StopReason) -> Self {
-        Self { reason, finish_reason: reason.finish_reason(), stop_string: None }
+        Self { reason, finish_reason: reason.finish_reason(), stop_string: None, eos_token_id: None }
     }
 
     /// The end at the stop string `text`.
@@ -135,8 +137,8 @@ pub struct Profile {
 pub struct Identity {
     /// What the model is called.
     pub model: String,
-    /// SHA-256 of the weights file, in hexadecimal.
-    pub model_sha256: String,
+    /// SHA-256 of the weights file, in hexadecimal; absent where it is not known yet, or never will be.
+    pub model_sha256: Option<String>,
     /// SHA-256 over the tokenizer's tokens and merges, in hexadecimal.
     pub tokenizer_sha256: String,
     /// `f32` or `q8_0`.
@@ -180,6 +182,6 @@ pub struct Record {
     /// Where the time between the first token and the last went; absent where the model does not measure itself, no step
     /// followed the first token, or the clock did not tick.
     pub profile: Option<Profile>,
-    /// Why it ended.
-    pub stop: Stop,
+    /// Why it ended; absent for a run that failed.
+    pub stop: Option<Stop>,
 }

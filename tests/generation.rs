@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use gpt2_web::generate::{CancelToken, Generation, Progress};
 use gpt2_web::model::{LanguageModel, ScriptedModel};
-use gpt2_web::record::{Identity, Record, StopReason};
+use gpt2_web::record::{Identity, Record, Stop, StopReason};
 use gpt2_web::settings::Settings;
 use gpt2_web::text::Tokenizer;
 use gpt2_web::{ErrorKind, Result};
@@ -44,11 +44,16 @@ fn stopping(stop: &[&str]) -> Settings {
 fn identity() -> Identity {
     Identity {
         model: "scripted".into(),
-        model_sha256: String::new(),
+        model_sha256: None,
         tokenizer_sha256: TOKENIZER.sha256().to_owned(),
         precision: "f32".into(),
         kernel: "scalar".into(),
     }
+}
+
+/// How a run ended that did not fail.
+fn end_of(record: &Record) -> &Stop {
+    record.stop.as_ref().unwrap()
 }
 
 /// A run to its end: the deltas as they came, and the record.
@@ -101,8 +106,8 @@ fn ends_with(mut script: Vec<u32>, last: u32) -> Vec<u32> {
 fn eos_ends_the_run_and_is_neither_decoded_nor_emitted() {
     let (deltas, record) = scripted(ends_with(ids(" a king"), EOS), greedy());
     assert_eq!(deltas, [" a", " king", "", ""]);
-    assert_eq!(record.stop.reason, StopReason::Eos);
-    assert_eq!(record.stop.finish_reason, "stop");
+    assert_eq!(end_of(&record).reason, StopReason::Eos);
+    assert_eq!(end_of(&record).finish_reason, "stop");
     assert_eq!(record.token_ids.last(), Some(&EOS));
     assert!(record.steps[2].bytes.is_empty());
 }
@@ -113,7 +118,7 @@ fn generated_text_that_spells_the_end_of_text_token_is_text() {
     assert_eq!(spelled.len(), 7);
     let (_, record) = scripted(ends_with(spelled, EOS), greedy());
     assert_eq!(record.text, "<|endoftext|>");
-    assert_eq!(record.stop.reason, StopReason::Eos);
+    assert_eq!(end_of(&record).reason, StopReason::Eos);
 }
 
 #[test]
@@ -121,8 +126,8 @@ fn a_stop_string_across_tokens_leaves_none_of_its_letters() {
     let script = ["abc", "DEF", "G", "HI", "J", " never"].iter().flat_map(|text| ids(text)).collect();
     let (_, record) = scripted(script, stopping(&["DEFGHIJ"]));
     assert_eq!(record.text, "abc");
-    assert_eq!(record.stop.reason, StopReason::StopString);
-    assert_eq!(record.stop.stop_string.as_deref(), Some("DEFGHIJ"));
+    assert_eq!(end_of(&record).reason, StopReason::StopString);
+    assert_eq!(end_of(&record).stop_string.as_deref(), Some("DEFGHIJ"));
 }
 
 #[test]
@@ -130,7 +135,7 @@ fn text_before_a_stop_string_inside_one_token_is_emitted() {
     let question = (0..VOCAB as u32).find(|&id| TOKENIZER.bytes(id) == Some(b"?\n"));
     let script = question.map_or_else(|| bytewise(b"?\n"), |id| vec![id]);
     let (_, record) = scripted(script, stopping(&["\n"]));
-    assert_eq!((record.text.as_str(), record.stop.reason), ("?", StopReason::StopString));
+    assert_eq!((record.text.as_str(), end_of(&record).reason), ("?", StopReason::StopString));
     let classes = ids(" classes");
     assert_eq!(classes.len(), 1);
     let (_, record) = scripted(classes.clone(), stopping(&["class"]));
@@ -142,7 +147,7 @@ fn text_before_a_stop_string_inside_one_token_is_emitted() {
 fn the_same_stop_text_by_two_tokenisations_stops_both_times() {
     for script in [ids(" the end."), bytewise(b" the end.")] {
         let (_, record) = scripted(ends_with(script, EOS), stopping(&["the end"]));
-        assert_eq!((record.text.as_str(), record.stop.reason), (" ", StopReason::StopString));
+        assert_eq!((record.text.as_str(), end_of(&record).reason), (" ", StopReason::StopString));
     }
 }
 
@@ -152,15 +157,15 @@ fn a_stop_string_in_the_prompt_does_not_count() {
         let settings = stopping(&["end"]);
         let mut model = ScriptedModel::new(VOCAB, 64, ids(prompt).len(), ends_with(ids("d of it"), EOS));
         let (_, record) = run(&mut model, prompt, settings);
-        assert_eq!((record.text.as_str(), record.stop.reason), ("d of it", StopReason::Eos));
+        assert_eq!((record.text.as_str(), end_of(&record).reason), ("d of it", StopReason::Eos));
     }
 }
 
 #[test]
 fn max_tokens_counts_tokens() {
     let (_, record) = scripted(ids(" one two three four five"), Settings { max_tokens: 3, ..greedy() });
-    assert_eq!((record.text.as_str(), record.stop.reason), (" one two three", StopReason::MaxTokens));
-    assert_eq!(record.stop.finish_reason, "length");
+    assert_eq!((record.text.as_str(), end_of(&record).reason), (" one two three", StopReason::MaxTokens));
+    assert_eq!(end_of(&record).finish_reason, "length");
     assert_eq!(record.token_ids.len(), 3);
     assert_eq!(record.positions_processed, 3, "the last token is never processed");
 }
@@ -172,7 +177,7 @@ fn the_context_is_used_to_its_last_position() {
         let mut model = ScriptedModel::new(VOCAB, 1024, prompt_len, ids(" b").repeat(1024));
         let (_, record) = run(&mut model, &prompt, Settings { max_tokens: 5000, ..greedy() });
         assert_eq!(record.prompt_ids.len(), prompt_len);
-        assert_eq!(record.stop.reason, StopReason::ContextFull);
+        assert_eq!(end_of(&record).reason, StopReason::ContextFull);
         assert_eq!(record.positions_processed, 1024);
         assert_eq!(record.token_ids.len(), 1024 - prompt_len + 1, "the last token has no position any more");
     }
@@ -209,7 +214,7 @@ fn earlier_reasons_win_within_one_step() {
     });
     let settings = Settings { max_tokens: 3, timeout_ms: Some(10.0), ..greedy() };
     let (_, record) = run_with(&mut model, "Once", settings, &|| late.get(), CancelToken::default());
-    assert_eq!(record.stop.reason, StopReason::Eos);
+    assert_eq!(end_of(&record).reason, StopReason::Eos);
     // A stop string before max_tokens, max_tokens before the context's end, the context's end before a cancel.
     let limits = |max_tokens, stop: &[&str]| Settings { max_tokens, ..stopping(stop) };
     for (settings, reason) in [
@@ -225,7 +230,7 @@ fn earlier_reasons_win_within_one_step() {
             }
         });
         let (_, record) = run_with(&mut model, "Once", settings, &|| 0.0, cancel);
-        assert_eq!(record.stop.reason, reason);
+        assert_eq!(end_of(&record).reason, reason);
     }
 }
 
@@ -241,8 +246,8 @@ fn a_cancel_during_the_last_pass_comes_before_the_timeout() {
     });
     let settings = Settings { timeout_ms: Some(10.0), ..greedy() };
     let (_, record) = run_with(&mut model, "Once", settings, &|| late.get(), cancel);
-    assert_eq!(record.stop.reason, StopReason::Cancelled);
-    assert_eq!(record.stop.finish_reason, "abort");
+    assert_eq!(end_of(&record).reason, StopReason::Cancelled);
+    assert_eq!(end_of(&record).finish_reason, "abort");
     assert_eq!(record.text, " a b c", "the step that was under way is kept");
 }
 
@@ -254,7 +259,7 @@ fn the_timeout_runs_by_the_given_clock() {
     });
     let settings = Settings { timeout_ms: Some(35.0), ..greedy() };
     let (_, record) = run_with(&mut model, "Once", settings, &|| now.get(), CancelToken::default());
-    assert_eq!(record.stop.reason, StopReason::Timeout);
+    assert_eq!(end_of(&record).reason, StopReason::Timeout);
     assert_eq!(record.token_ids.len(), 4, "one pass of prefill and three of decode take 40 ms");
     assert_eq!((record.prefill_ms, record.decode_ms), (10.0, 30.0));
     assert_eq!(record.time_to_first_token_ms, Some(10.0));
@@ -300,7 +305,7 @@ fn a_cancel_after_the_end_changes_nothing() {
     while generation.advance().unwrap().is_some() {}
     cancel.cancel();
     assert_eq!(generation.advance().unwrap(), None);
-    assert_eq!(generation.into_record(identity()).stop.reason, StopReason::Eos);
+    assert_eq!(end_of(&generation.into_record(identity())).reason, StopReason::Eos);
 }
 
 #[test]
@@ -311,7 +316,7 @@ fn held_text_is_flushed_whatever_ends_the_run() {
         (Settings { max_tokens: held.len() as u32, ..stopping(&["the end"]) }, StopReason::MaxTokens),
     ] {
         let (_, record) = scripted(ends_with(held.clone(), EOS), settings);
-        assert_eq!((record.text.as_str(), record.stop.reason), (" the e", reason));
+        assert_eq!((record.text.as_str(), end_of(&record).reason), (" the e", reason));
     }
     // Between two steps the flushed text is a delta of its own.
     let cancel = CancelToken::default();
@@ -343,7 +348,7 @@ fn characters_cut_by_tokens_come_out_whole_and_every_step_has_its_record() {
 fn an_incomplete_character_at_the_end_becomes_one_replacement_character() {
     let script = bytewise("a👋".as_bytes());
     let (_, record) = scripted(script, Settings { max_tokens: 3, ..greedy() });
-    assert_eq!((record.text.as_str(), record.stop.reason), ("a\u{FFFD}", StopReason::MaxTokens));
+    assert_eq!((record.text.as_str(), end_of(&record).reason), ("a\u{FFFD}", StopReason::MaxTokens));
 }
 
 #[test]
@@ -526,7 +531,7 @@ proptest! {
         let found = stop.iter().filter_map(|stop| decoded.find(stop.as_str())).min();
         match found {
             Some(at) => {
-                prop_assert_eq!(record.stop.reason, StopReason::StopString);
+                prop_assert_eq!(end_of(&record).reason, StopReason::StopString);
                 prop_assert_eq!(&record.text, &decoded[..at]);
             }
             None => prop_assert_eq!(&record.text, &decoded),

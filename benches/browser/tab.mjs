@@ -115,7 +115,7 @@ export class Tab {
       }, promptOf(tokens), { seed, ...options });
       const { prompt_ids, stop } = record;
       if (prompt_ids.length !== tokens) throw new Error(`the prompt has ${prompt_ids.length} tokens instead of ${tokens}`);
-      if (stop.reason !== 'eos') return record;
+      if (stop?.reason !== 'eos') return record;
     }
     throw new Error(`after ${tokens} tokens the model ended its text early with each of ${SEEDS} seeds`);
   }

@@ -12,17 +12,28 @@ pub const MIB: u64 = 1 << 20;
 /// `OutOfMemory` if there is no room for them.
 pub fn room<T>(count: usize) -> Result<Vec<T>> {
     let mut numbers = Vec::new();
-    numbers.try_reserve_exact(count).map_err(|_| {
-        let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
-        Error::new(
-            ErrorKind::OutOfMemory,
-            format!(
-                "there is no room for {} MiB more; close other tabs, or choose a smaller model or precision",
-                bytes.div_ceil(MIB)
-            ),
-        )
-    })?;
+    numbers.try_reserve_exact(count).map_err(|_| refused::<T>(count))?;
     Ok(numbers)
+}
+
+/// Takes room for `count` numbers in all, in one allocation of exactly that size.
+///
+/// # Errors
+/// `OutOfMemory` if there is none; `numbers` is unchanged.
+pub fn room_for<T>(numbers: &mut Vec<T>, count: usize) -> Result<()> {
+    let more = count.saturating_sub(numbers.len());
+    numbers.try_reserve_exact(more).map_err(|_| refused::<T>(more))
+}
+
+fn refused<T>(count: usize) -> Error {
+    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
+    Error::new(
+        ErrorKind::OutOfMemory,
+        format!(
+            "there is no room for {} MiB more; close other tabs, or choose a smaller model or precision",
+            bytes.div_ceil(MIB)
+        ),
+    )
 }
 
 #[cfg(test)]

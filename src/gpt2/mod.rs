@@ -8,7 +8,7 @@ pub mod checkpoint;
 mod config;
 mod linear;
 mod matrix_builder;
-mod memory;
+pub(crate) mod memory;
 mod network;
 mod norm;
 mod panels;

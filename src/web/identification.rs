@@ -1,65 +1,68 @@
 //! The SHA-256 of a model's files, computed when the model is ready already: hashing takes longer than all else of a
-//! load, and nothing needs it before the first record.
+//! load, and nothing waits for it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::source::Source;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpt2::checkpoint::Fingerprint;
 
-/// What is known of one model's SHA-256.
+/// The SHA-256 of one model, on its way.
 pub struct Identification {
-    /// Absent once there is an outcome, and while a piece is waited for.
-    rest: RefCell<Option<Rest>>,
-    outcome: RefCell<Option<Result<String>>>,
-}
-
-struct Rest {
-    /// With the names the weights go by.
-    files: VecDeque<(String, Source)>,
-    fingerprint: Fingerprint,
+    /// The load that brought the model.
+    pub load: u32,
+    /// Absent while it is worked on.
+    rest: RefCell<Option<Hashing>>,
 }
 
 impl Identification {
-    /// Of a model whose SHA-256 was computed while it was loaded.
-    pub fn known(sha256: String) -> Self {
-        Self { rest: RefCell::default(), outcome: RefCell::new(Some(Ok(sha256))) }
+    /// Of the model of the request `load`, whose weights are in `files`, from their beginning.
+    pub fn new(load: u32, files: Vec<(String, Source)>) -> Self {
+        let hashing = Hashing { files: files.into(), fingerprint: Fingerprint::default(), read: None };
+        Self { load, rest: RefCell::new(Some(hashing)) }
     }
 
-    /// Of the model whose weights are in `files`, from their beginning.
-    pub fn of(files: Vec<(String, Source)>) -> Self {
-        let rest = Rest { files: files.into(), fingerprint: Fingerprint::default() };
-        Self { rest: RefCell::new(Some(rest)), outcome: RefCell::default() }
+    /// What is left to do, if nobody is at it.
+    pub fn take(&self) -> Option<Hashing> {
+        self.rest.take()
     }
 
-    /// The SHA-256 in hexadecimal, once it is known, or why it never will be.
-    pub fn outcome(&self) -> Option<Result<String>> {
-        self.outcome.borrow().clone()
-    }
-
-    /// Takes the next piece of the files, unless somebody else is about to.
-    pub async fn go_on(&self) {
-        let Some(mut rest) = self.rest.take() else { return };
-        match rest.piece().await {
-            Ok(true) => drop(self.rest.replace(Some(rest))),
-            Ok(false) => drop(self.outcome.replace(Some(Ok(rest.fingerprint.finish())))),
-            Err(error) => drop(self.outcome.replace(Some(Err(error)))),
-        }
+    /// Leaves what is left to do for later.
+    pub fn put_back(&self, rest: Hashing) {
+        self.rest.replace(Some(rest));
     }
 }
 
-impl Rest {
-    /// Whether there was one more.
-    async fn piece(&mut self) -> Result<bool> {
-        let Some((name, file)) = self.files.front_mut() else { return Ok(false) };
-        match file.next().await? {
-            Some(bytes) => self.fingerprint.push(&bytes),
-            None => {
-                self.fingerprint.end_file(name);
-                self.files.pop_front();
-            }
+/// What is left to do.
+pub struct Hashing {
+    /// With the names the weights go by.
+    files: VecDeque<(String, Source)>,
+    fingerprint: Fingerprint,
+    /// Read, and not hashed yet.
+    read: Option<Result<Option<Vec<u8>>>>,
+}
+
+impl Hashing {
+    /// Reads the next piece, unless there is one still to be hashed.
+    pub async fn read(&mut self) {
+        if let (None, Some((_, file))) = (&self.read, self.files.front_mut()) {
+            self.read = Some(file.next().await);
         }
-        Ok(true)
+    }
+
+    /// Hashes what was read. Tells the SHA-256 in hexadecimal after the last piece, or why it never will be known.
+    pub fn hash(&mut self) -> Option<Result<String, Error>> {
+        match self.read.take() {
+            Some(Ok(Some(bytes))) => self.fingerprint.push(&bytes),
+            Some(Err(error)) => return Some(Err(error)),
+            Some(Ok(None)) => {
+                if let Some((name, _)) = self.files.pop_front() {
+                    self.fingerprint.end_file(&name);
+                }
+            }
+            None => {}
+        }
+        self.files.is_empty().then(|| Ok(std::mem::take(&mut self.fingerprint).finish()))
     }
 }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
-use super::worker::Clock;
+use super::event_loop::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{self, BLOCK, GROUP as GROUP_OUTPUTS, Product, Quantised, Weights};
 

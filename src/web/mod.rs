@@ -2,12 +2,22 @@
 //! speaks them, and the limits it can be held against, exist on wasm32 alone.
 
 #[cfg(target_arch = "wasm32")]
+mod call;
+#[cfg(target_arch = "wasm32")]
+mod event_loop;
+#[cfg(target_arch = "wasm32")]
 mod identification;
 #[cfg(target_arch = "wasm32")]
 pub mod limits;
+#[cfg(target_arch = "wasm32")]
+mod load;
+#[cfg(target_arch = "wasm32")]
+mod message;
 pub mod protocol;
 #[cfg(all(target_arch = "wasm32", feature = "relaxed"))]
 pub mod relaxed;
+#[cfg(target_arch = "wasm32")]
+mod run;
 #[cfg(target_arch = "wasm32")]
 mod source;
 #[cfg(target_arch = "wasm32")]

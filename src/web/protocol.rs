@@ -1,41 +1,43 @@
 //! Every message between the page and the worker, both directions, one enum each.
 //!
 //! This file is the wire format: the page's TypeScript types are generated from it. Every message carries the `id` of
-//! its request, which the page must not use twice. A request ends with exactly one `ready` (for a load), `unloaded`, `done` or `error`, and nothing
-//! follows it.
+//! its request, which the page must not use twice. A request ends with exactly one `ready` (for a load), `unloaded`,
+//! `done`, `pong` or `error`, and nothing follows it but the one `identified` of a load.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::error::{Error, ErrorKind};
 use crate::record::{Record, StepRecord, Stop};
 use crate::settings::{OptionSpec, RawOptions, Settings};
 
-/// One of the files that make up a model, with its contents: a `Blob` (a `File` is one), or a stream of bytes. These are
-/// no plain data, so the worker takes them from the message itself.
-#[derive(Debug, Deserialize)]
+/// A value that is no plain data and only exists in a browser.
+#[cfg(target_arch = "wasm32")]
+pub type Handle = wasm_bindgen::JsValue;
+/// A value that is no plain data and only exists in a browser.
+#[cfg(not(target_arch = "wasm32"))]
+pub type Handle = ();
+
+/// One of the files that make up a model, with its contents: a `Blob` (a `File` is one), or a stream of bytes.
+#[derive(Debug)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
-#[serde(deny_unknown_fields)]
 pub struct ModelFile {
     /// The file's name: its ending says what it is.
     pub name: String,
     /// The contents, where they can be read at will.
-    #[serde(default)]
     #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "Blob"))]
-    pub blob: Option<serde::de::IgnoredAny>,
+    pub blob: Option<Handle>,
     /// The contents, where they can be read once: a download. It is cancelled when the load ends without it.
-    #[serde(default)]
     #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "ReadableStream<Uint8Array>"))]
-    pub stream: Option<serde::de::IgnoredAny>,
+    pub stream: Option<Handle>,
     /// How many bytes the stream will bring, where that is known.
-    #[serde(default)]
     #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<f64>"))]
     pub size: Option<f64>,
 }
 
-/// Page -> worker.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS), ts(export))]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+/// Page -> worker. `message.rs` makes them of what the page posts.
+#[derive(Debug)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), ts(export, tag = "type", rename_all = "snake_case"))]
 pub enum Request {
     /// Replaces the model. Answered with `progress` and then `ready` or `error`; after an error the model loaded before
     /// is still there.
@@ -47,11 +49,9 @@ pub enum Request {
         /// The weights, with `config.json` and the tokenizer's files where the format needs them.
         files: Vec<ModelFile>,
         /// `f32`, `q8_0` or `q4_0`; what the file holds when absent.
-        #[serde(default)]
         #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
         precision: Option<String>,
         /// SHA-256 that the weights must have, in hexadecimal; another one is a `damaged_model` error.
-        #[serde(default)]
         #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
         sha256: Option<String>,
     },
@@ -63,9 +63,11 @@ pub enum Request {
         /// The text to continue.
         prompt: String,
         /// Names, ranges and defaults: [`OPTIONS`](crate::settings::OPTIONS).
-        #[serde(default)]
         #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "Record<string, unknown>"))]
         options: RawOptions,
+        /// The end was asked for before the request was sent: the run begins and ends without a token.
+        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
+        cancelled: bool,
     },
     /// Ends the request `id` at its next step. Does nothing if it has ended or never began.
     Cancel {
@@ -76,6 +78,18 @@ pub enum Request {
     Unload {
         /// Chosen by the page; the answer carries it.
         id: u32,
+    },
+    /// Asks whether the worker still answers. Answered with `pong` at once, whatever else runs; ends nothing.
+    Ping {
+        /// Chosen by the page; the answer carries it.
+        id: u32,
+    },
+    /// Answers `lacks_tokenizer`: the load `id` goes on with the tokenizer inside `file`. Who has none sends `cancel`.
+    Lend {
+        /// Of the load.
+        id: u32,
+        /// A GGUF file; nothing but its tokenizer is used.
+        file: ModelFile,
     },
 }
 
@@ -97,7 +111,7 @@ pub struct ModelInfo {
     /// What the page called it.
     pub name: String,
     /// SHA-256 of the weights, in hexadecimal, where it was needed for the load. Else it is computed while the model
-    /// waits for requests, and stands in the record of every run.
+    /// waits for requests, and told by `identified`.
     pub sha256: Option<String>,
     /// `f32`, `q8_0` or `q4_0`: what most weights are held in.
     pub precision: String,
@@ -147,6 +161,26 @@ pub enum Event {
         /// Bytes of memory the worker has taken since it began. It never gives any back, so after the first load this
         /// is the most that was needed at once.
         memory_bytes: f64,
+    },
+    /// A load found weights and no tokenizer, and waits for a `lend` or a `cancel`.
+    LacksTokenizer {
+        /// Of the load.
+        id: u32,
+    },
+    /// The SHA-256 of the weights is known now, or never will be. Comes at most once after the `ready` of a load that
+    /// did not tell it, while nothing else runs, and not for a model that is gone.
+    Identified {
+        /// Of the load.
+        id: u32,
+        /// In hexadecimal, as records have it from now on; absent where the files could not be read again.
+        model_sha256: Option<String>,
+        /// For people: why it is absent.
+        notice: Option<String>,
+    },
+    /// The worker answers.
+    Pong {
+        /// Of the `ping`.
+        id: u32,
     },
     /// The model is gone.
     Unloaded {
@@ -208,12 +242,23 @@ pub enum Event {
         kind: ErrorKind,
         /// For people: what was wrong and what to do.
         message: String,
+        /// What a generation left behind that failed after its `start`: everything up to there, with no `stop`.
+        record: Option<Box<Record>>,
+        /// Of a load that is `out_of_memory`: the model would fit if the one in use were freed first.
+        fits_alone: bool,
     },
 }
 
 impl Event {
     /// `error` as the end of request `id`.
     pub fn error(id: Option<u32>, error: Error) -> Self {
-        Self::Error { id, kind: error.kind, message: error.message }
+        let Error { kind, message, fits_alone } = error;
+        Self::Error { id, kind, message, record: None, fits_alone }
+    }
+
+    /// `error` as the end of the generation `id`, which left `record` behind.
+    pub fn failed(id: u32, error: Error, record: Record) -> Self {
+        let Error { kind, message, fits_alone } = error;
+        Self::Error { id: Some(id), kind, message, record: Some(Box::new(record)), fits_alone }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
-use js_sys::{Array, Reflect, Uint8Array};
+use js_sys::{Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{Blob, ReadableStream, ReadableStreamDefaultReader};
 
 use super::protocol::ModelFile;
 use crate::error::{Error, ErrorKind, Result};
+use crate::gpt2::memory;
 
 /// Bytes taken from a Blob at once.
 const PIECE_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
@@ -36,25 +37,22 @@ enum Contents {
 }
 
 impl Source {
-    /// The sources of a load's `files`. What they hold is no plain data and stands in the `message` they came in.
+    /// The file that the page handed over as `given`.
     ///
     /// # Errors
     /// `InvalidRequest` for a file with neither a Blob nor a stream that nobody reads yet.
-    pub fn all(message: &JsValue, files: &[ModelFile]) -> Result<Vec<Self>> {
-        let list = Array::from(&get(message, "files"));
-        (0..).zip(files).map(|(index, file)| Self::new(&list.get(index), file)).collect()
-    }
-
-    fn new(given: &JsValue, file: &ModelFile) -> Result<Self> {
-        let name = file.name.clone();
+    pub fn new(given: ModelFile) -> Result<Self> {
+        let ModelFile { name, blob, stream, size } = given;
         let refused = |what: &str| Error::new(ErrorKind::InvalidRequest, format!("`{name}` must come with {what}"));
-        let (size, contents) = if let Ok(blob) = get(given, "blob").dyn_into::<Blob>() {
+        let (size, contents) = if let Some(blob) = blob {
+            let blob: Blob = blob.dyn_into().map_err(|_| refused("a Blob or a stream"))?;
             (Some(blob.size()), Contents::Blob { blob, at: 0.0 })
         } else {
-            let stream: ReadableStream = get(given, "stream").dyn_into().map_err(|_| refused("a Blob or a stream"))?;
+            let stream = stream.and_then(|stream| stream.dyn_into::<ReadableStream>().ok());
+            let stream = stream.ok_or_else(|| refused("a Blob or a stream"))?;
             let reader =
                 ReadableStreamDefaultReader::new(&stream).map_err(|_| refused("a stream nobody else reads"))?;
-            (file.size, Contents::Stream(reader))
+            (size, Contents::Stream(reader))
         };
         Ok(Self { name, size: size.map(|size| size as u64), contents, coming: VecDeque::new(), begun: Vec::new() })
     }
@@ -77,16 +75,23 @@ impl Source {
         self.size
     }
 
-    /// Its first `bytes`, or all of it if it has fewer; they are still to come from [`next`](Self::next).
+    /// Its first `bytes`, or all of it if it has fewer; they are still to come from [`next`](Self::next). Of a Blob
+    /// nothing else is read or kept.
     ///
     /// # Errors
     /// As [`next`](Self::next).
-    pub async fn head(&mut self, bytes: usize) -> Result<&[u8]> {
+    pub async fn head(&mut self, bytes: usize) -> Result<Vec<u8>> {
+        if let Contents::Blob { blob, .. } = &self.contents {
+            let head = blob.slice_with_f64_and_f64(0.0, bytes as f64).map(|slice| slice.array_buffer());
+            let head = head.map_err(|error| self.unreadable(&error))?;
+            let head = JsFuture::from(head).await.map_err(|error| self.unreadable(&error))?;
+            return taken(&Uint8Array::new(&head));
+        }
         while self.begun.len() < bytes {
             let Some(piece) = self.read().await? else { break };
-            self.begun.extend_from_slice(&piece);
+            append(&mut self.begun, &piece)?;
         }
-        Ok(&self.begun[..self.begun.len().min(bytes)])
+        Ok(self.begun[..self.begun.len().min(bytes)].to_vec())
     }
 
     /// The next piece; `None` at the end. Those after it are read meanwhile.
@@ -107,7 +112,7 @@ impl Source {
     pub async fn whole(&mut self) -> Result<Vec<u8>> {
         let mut whole = Vec::new();
         while let Some(piece) = self.next().await? {
-            whole.extend_from_slice(&piece);
+            append(&mut whole, &piece)?;
             if whole.len() > WHOLE_BYTES {
                 let most = WHOLE_BYTES >> 20;
                 let sentence = format!("{} has more than {most} MiB, too many for a file of its name", self.name);
@@ -124,11 +129,11 @@ impl Source {
         let Some(piece) = self.coming.pop_front() else { return Ok(None) };
         let piece = piece.await.map_err(|error| self.unreadable(&error))?;
         match self.contents {
-            Contents::Blob { .. } => Ok(Some(Uint8Array::new(&piece).to_vec())),
+            Contents::Blob { .. } => taken(&Uint8Array::new(&piece)).map(Some),
             Contents::Stream(_) if get(&piece, "done").is_truthy() => Ok(None),
             Contents::Stream(_) => {
                 let bytes = get(&piece, "value").dyn_into::<Uint8Array>().map_err(|error| self.unreadable(&error))?;
-                Ok(Some(bytes.to_vec()))
+                taken(&bytes).map(Some)
             }
         }
     }
@@ -166,11 +171,29 @@ impl Source {
 impl Drop for Source {
     fn drop(&mut self) {
         if let Contents::Stream(reader) = &self.contents {
-            let ended = JsFuture::from(reader.cancel());
-            // Nobody is left to hear of a cancel that fails.
-            spawn_local(async { drop(ended.await) });
+            let (ended, reader) = (JsFuture::from(reader.cancel()), reader.clone());
+            spawn_local(async move {
+                // Nobody is left to hear of a cancel that fails.
+                drop(ended.await);
+                reader.release_lock();
+            });
         }
     }
+}
+
+/// A copy of `bytes` in the worker's memory.
+fn taken(bytes: &Uint8Array) -> Result<Vec<u8>> {
+    let length = bytes.length() as usize;
+    let mut copy = memory::room(length)?;
+    copy.resize(length, 0);
+    bytes.copy_to(&mut copy);
+    Ok(copy)
+}
+
+fn append(all: &mut Vec<u8>, piece: &[u8]) -> Result<()> {
+    memory::room_for(all, all.len() + piece.len())?;
+    all.extend_from_slice(piece);
+    Ok(())
 }
 
 fn get(object: &JsValue, key: &str) -> JsValue {

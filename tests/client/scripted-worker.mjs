@@ -65,7 +65,7 @@ export const delta = (id, text) => ({ type: 'delta', id, text, posted_at: 0 });
 
 /** @param {number} id @param {import('../../www/types/StopReason').StopReason} reason @returns {WorkerEvent} */
 export function done(id, reason) {
-  const stop = { reason, finish_reason: 'stop', stop_string: null };
+  const stop = { reason, finish_reason: 'stop', stop_string: null, eos_token_id: null };
   return {
     type: 'done', id, stop,
     record: {
@@ -77,4 +77,4 @@ export function done(id, reason) {
 }
 
 /** @param {number | null} id @param {import('../../www/types/ErrorKind').ErrorKind} kind @returns {WorkerEvent} */
-export const error = (id, kind) => ({ type: 'error', id, kind, message: `a sentence about ${kind}` });
+export const error = (id, kind) => ({ type: 'error', id, kind, message: `a sentence about ${kind}`, record: null, fits_alone: false });

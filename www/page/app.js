@@ -327,7 +327,7 @@ const fingerprint = ({ prompt, options }) => JSON.stringify([loaded?.model, prom
 function finish(record, hop, request) {
   output.end();
   last = { record, hop, fingerprint: fingerprint(request) };
-  const { reason } = record.stop;
+  const reason = record.stop?.reason ?? 'failed';
   const sentence = explain(record);
   byId('stop-reason').textContent = reason;
   byId('stop-reason').dataset.reason = reason;

@@ -88,20 +88,26 @@ pub(super) fn storage(precision: Precision, config: &Config) -> Storage {
     }
 }
 
-/// Bytes needed to load and run a model of these tensors: the tensors themselves, the keys and values of a full context,
-/// the largest matrix that is turned around on its way, and some working space.
-pub(super) fn needed(
-    found: &BTreeMap<Slot, Found>,
-    config: Option<&Config>,
-    asked: Option<Precision>,
-    turns: bool,
-) -> u64 {
+/// Bytes that a model of these tensors takes when it is loaded: the tensors themselves, and the keys and values of a full
+/// context.
+pub(super) fn held(found: &BTreeMap<Slot, Found>, config: Option<&Config>, asked: Option<Precision>) -> u64 {
     let positions = config.map_or(0, |config| {
         let head = storage(most_used(found, asked), config).bytes(config.head_dim() as u64);
         [config.n_layer, config.n_head, config.n_positions]
             .into_iter()
             .fold(head, |bytes, size| bytes.saturating_mul(size as u64))
     });
+    kept(found, asked).saturating_add(positions)
+}
+
+/// Bytes needed to load and run a model of these tensors: what it will take itself, the largest matrix that is turned
+/// around on its way, and some working space.
+pub(super) fn needed(
+    found: &BTreeMap<Slot, Found>,
+    config: Option<&Config>,
+    asked: Option<Precision>,
+    turns: bool,
+) -> u64 {
     let turned = found.iter().filter(|(slot, _)| turns && slot.role() == Role::Weight).map(|(_, found)| {
         match found.shape.as_slice() {
             &[outputs, inputs] if precision_of(asked, found.dtype, inputs) != Precision::F32 => {
@@ -110,16 +116,20 @@ pub(super) fn needed(
             _ => 0,
         }
     });
-    [kept(found, asked), positions, turned.max().unwrap_or(0), WORKING_SPACE].into_iter().fold(0, u64::saturating_add)
+    [held(found, config, asked), turned.max().unwrap_or(0), WORKING_SPACE].into_iter().fold(0, u64::saturating_add)
 }
 
-/// Refuses a model that needs more than `limit` bytes.
+/// Refuses a model that needs more than `limit` bytes, where a model in use has `held` others.
 ///
 /// # Errors
-/// `OutOfMemory`, with both numbers and what would be less.
-pub(super) fn check(needed: u64, limit: u64) -> Result<()> {
+/// `OutOfMemory`, with the numbers and what to do; it says whether the model fits without the one in use.
+pub(super) fn check(needed: u64, limit: u64, held: u64) -> Result<()> {
     if needed <= limit {
         return Ok(());
+    }
+    let alone = limit.saturating_add(held);
+    if held > 0 && needed <= alone {
+        return Err(beside(needed, limit, held));
     }
     Err(Error::new(
         ErrorKind::OutOfMemory,
@@ -127,9 +137,21 @@ pub(super) fn check(needed: u64, limit: u64) -> Result<()> {
             "the model needs {} MiB of at most {} MiB; load it in a smaller precision (q8_0 or q4_0), or choose a \
              smaller model",
             needed.div_ceil(MIB),
-            limit / MIB
+            alone / MIB
         ),
     ))
+}
+
+/// The refusal of a model that would fit without the one in use.
+pub(super) fn beside(needed: u64, left: u64, held: u64) -> Error {
+    let sentence = format!(
+        "the model needs {} MiB, and beside the {} MiB of the model in use no more than {} MiB are left; unload that one \
+         first, or load this one in a smaller precision (q8_0 or q4_0)",
+        needed.div_ceil(MIB),
+        held.div_ceil(MIB),
+        left / MIB
+    );
+    Error { fits_alone: true, ..Error::new(ErrorKind::OutOfMemory, sentence) }
 }
 
 #[cfg(test)]

@@ -22,8 +22,11 @@ pub struct Options {
     /// What matrices are held in; `None` is as in the file, as [`load`](super::load) says. A matrix whose rows make no
     /// blocks of 32 stays in f32, with a notice.
     pub precision: Option<Precision>,
-    /// Bytes the model and its cache may take. The default is what 32-bit WebAssembly can address.
+    /// Bytes the model and its cache may take: what is left beside a model in use. The default is what 32-bit WebAssembly
+    /// can address.
     pub memory_limit: u64,
+    /// Bytes that a model in use takes, which would be left if it were freed first.
+    pub held: u64,
     /// Whether the weights' SHA-256 is computed on the way, as by default. It takes longer than all the rest; whoever
     /// can read the files again may do so later, with a [`Fingerprint`].
     pub fingerprint: bool,
@@ -31,7 +34,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { precision: None, memory_limit: 1 << 32, fingerprint: true }
+        Self { precision: None, memory_limit: 1 << 32, held: 0, fingerprint: true }
     }
 }
 
@@ -166,10 +169,22 @@ impl Loader {
             }
             self.done += bytes.len() as u64;
         }
-        self.advance(&mut open, bytes)?;
+        self.advance(&mut open, bytes).map_err(|error| self.told_of_held(error))?;
         let flow = if matches!(open.stage, Stage::Enough) { Flow::Enough } else { Flow::More };
         self.open = Some(open);
         Ok(flow)
+    }
+
+    /// Memory that was refused although the numbers said there is enough: it is in pieces, or the machine has less. Without
+    /// the model in use there would be more.
+    fn told_of_held(&self, error: Error) -> Error {
+        let Options { precision, memory_limit, held, .. } = self.options;
+        match self.memory_needed(precision) {
+            Some(needed) if error.kind == ErrorKind::OutOfMemory && held > 0 && needed <= memory_limit => {
+                budget::beside(needed, memory_limit, held)
+            }
+            _ => error,
+        }
     }
 
     fn advance(&mut self, open: &mut Open, mut bytes: &[u8]) -> Result<()> {
@@ -251,8 +266,9 @@ impl Loader {
         notices.extend(budget::not_quantised(&self.found, self.options.precision, format));
         let Assembled { network, precision, parameters } = assemble(&config, format.names(), self.held)?;
         let storage = budget::storage(precision, &config);
+        let memory_bytes = budget::held(&self.found, Some(&config), self.options.precision);
         let model = Gpt2::new(config, network, storage);
-        Ok(Loaded { model, tokenizer: self.tokenizer, format, precision, parameters, sha256, notices })
+        Ok(Loaded { model, tokenizer: self.tokenizer, format, precision, parameters, memory_bytes, sha256, notices })
     }
 
     /// Takes in what a header says, and turns to the data behind it.
@@ -311,7 +327,8 @@ impl Loader {
         }
         let precision = self.options.precision;
         let known = budget::needed(&self.found, None, precision, names.inputs_first);
-        budget::check(self.memory_needed(precision).unwrap_or(known), self.options.memory_limit)?;
+        let Options { memory_limit, held, .. } = self.options;
+        budget::check(self.memory_needed(precision).unwrap_or(known), memory_limit, held)?;
         Ok(plan)
     }
 

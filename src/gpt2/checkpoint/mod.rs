@@ -117,6 +117,8 @@ pub struct Loaded {
     pub precision: Precision,
     /// Number of weights; those of a tied head count once.
     pub parameters: usize,
+    /// Bytes that it takes in memory, with the keys and values of a full context.
+    pub memory_bytes: u64,
     /// What [`Fingerprint`] gives for the weights, unless [`Options`] left that out.
     pub sha256: Option<String>,
     /// What a user should know: guesses made, and matrices that are not held as was asked.

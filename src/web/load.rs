@@ -1,0 +1,203 @@
+//! One load in the worker: what the page handed over, read piece by piece, becomes the model.
+
+use std::rc::Rc;
+
+use super::call::Call;
+use super::event_loop::now;
+use super::identification::Identification;
+use super::protocol::{Event, ModelFile, ModelInfo, Stage};
+use super::source::Source;
+use super::worker::Worker;
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::gpt2::checkpoint::{
+    self, Flow, HEAD_BYTES, Head, HeaderReader, Loaded, Loader, Options, Sorted, Stream, gguf,
+};
+use crate::gpt2::{Config, Precision};
+use crate::model::LanguageModel;
+use crate::settings::OPTIONS;
+
+/// Tokens of GPT-2's tokenizer. A model with fewer ids has another one.
+const GPT2_TOKENS: usize = 50257;
+
+/// What a load asks of its model.
+pub(super) struct Wanted {
+    pub name: String,
+    pub precision: Option<String>,
+    pub sha256: Option<String>,
+}
+
+/// The files of a load, by their places in its list. Those of no more use are gone, and what was read of them with them.
+struct Sources(Vec<Option<Source>>);
+
+impl Sources {
+    fn at(&mut self, place: usize) -> Result<&mut Source> {
+        let source = self.0.get_mut(place).and_then(Option::as_mut);
+        source.ok_or_else(|| Error::new(ErrorKind::Engine, format!("file {place} of the load was given away")))
+    }
+}
+
+impl Worker {
+    /// Loads a model while its files are read. What was there before stays until the new one is complete.
+    pub(super) async fn load(&self, call: &Call, files: Vec<Source>, wanted: Wanted) -> Result<Event> {
+        let started = self.clock.now();
+        let precision = wanted.precision.as_deref().map(str::parse::<Precision>).transpose()?;
+        let mut sources = Sources(files.into_iter().map(Some).collect());
+        let sorted = self.sort(call, &mut sources).await?;
+        let mut companions = Vec::with_capacity(sorted.companions.len());
+        for &place in &sorted.companions {
+            let source = sources.at(place)?;
+            companions.push((source.name().to_owned(), call.unless_cancelled(source.whole()).await??));
+            sources.0[place] = None;
+        }
+        let companions: Vec<_> = companions.iter().map(|(name, bytes)| checkpoint::ModelFile { name, bytes }).collect();
+        let lent = match lacks_tokenizer(&sorted, &companions) {
+            true => Some(self.borrow_tokenizer(call, vocab_size(&companions)).await?),
+            false => None,
+        };
+
+        // Whoever names the SHA-256 wants no other file to be used.
+        let again = match wanted.sha256 {
+            Some(_) => None,
+            None => weights_again(&sorted.streams, &sources),
+        };
+        let streams = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
+        let held = self.held.get();
+        let options = Options {
+            precision,
+            fingerprint: again.is_none(),
+            memory_limit: self.memory_limit.saturating_sub(held),
+            held,
+        };
+        let loader = Loader::new(&companions, streams, options)?;
+        let mut loaded = self.read_weights(call, loader, &sorted.streams, &mut sources, precision).await?;
+        let sha256 = loaded.sha256.clone();
+        if let (Some(is), Some(should)) = (&sha256, &wanted.sha256)
+            && !is.eq_ignore_ascii_case(should)
+        {
+            let name = &wanted.name;
+            let sentence = format!("{name} is not the file it should be: its SHA-256 is {is} and not {should}");
+            return Err(Error::new(ErrorKind::DamagedModel, sentence));
+        }
+        if let Some(tokenizer) = lent {
+            loaded.tokenizer = Some(tokenizer);
+            loaded.notices.push("the files have no tokenizer: GPT-2's is used".to_owned());
+        }
+        // The tokenizer of a large vocabulary takes a while.
+        self.queue.run().await?;
+        call.unless_cancelled(async {}).await?;
+        let held = loaded.memory_bytes;
+        let mut engine = Engine::new(&wanted.name, loaded, &companions)?;
+        engine.model.set_clock(now);
+        let model = info(&wanted.name, sha256, &engine);
+        let notices = engine.notices.clone();
+        self.engine.replace(Some(engine));
+        self.held.set(held);
+        self.identification.replace(again.map(|files| Rc::new(Identification::new(call.id, files))));
+        let load_ms = self.clock.now() - started;
+        let memory_bytes = core::arch::wasm32::memory_size::<0>() as f64 * 65536.0;
+        Ok(Event::Ready { id: call.id, model, options: OPTIONS.to_vec(), notices, load_ms, memory_bytes })
+    }
+
+    /// Finds out what is what, and lets go of what is of no use.
+    async fn sort(&self, call: &Call, sources: &mut Sources) -> Result<Sorted> {
+        let mut beginnings = Vec::with_capacity(sources.0.len());
+        for source in sources.0.iter_mut().flatten() {
+            let bytes = call.unless_cancelled(source.head(HEAD_BYTES)).await??;
+            beginnings.push((source.name().to_owned(), source.size(), bytes));
+        }
+        let heads: Vec<_> = beginnings.iter().map(|(name, size, bytes)| Head { name, size: *size, bytes }).collect();
+        let sorted = checkpoint::sort(&heads)?;
+        for &place in &sorted.ignored {
+            sources.0[place] = None;
+        }
+        Ok(sorted)
+    }
+
+    /// Takes the weights in.
+    async fn read_weights(
+        &self,
+        call: &Call,
+        mut loader: Loader,
+        streams: &[(usize, Stream)],
+        sources: &mut Sources,
+        precision: Option<Precision>,
+    ) -> Result<Loaded> {
+        let rounds = precision.is_some_and(|precision| precision != Precision::F32);
+        let stage = if rounds { Stage::Quantise } else { Stage::Read };
+        for (place, stream) in streams {
+            loader.begin_file(&stream.name)?;
+            while let Some(piece) = call.unless_cancelled(sources.at(*place)?.next()).await?? {
+                self.queue.run().await?;
+                call.unless_cancelled(async {}).await?;
+                if loader.push(&piece)? == Flow::Enough {
+                    break;
+                }
+                let (done, total) = loader.progress();
+                let (done, total) = (done as f64, total.map(|total| total as f64));
+                self.send(&Event::Progress { id: call.id, stage, done, total });
+            }
+            loader.end_file()?;
+            sources.0[*place] = None;
+        }
+        loader.finish()
+    }
+
+    /// The tokenizer of a file that the page lends for it.
+    async fn borrow_tokenizer(&self, call: &Call, vocab_size: usize) -> Result<gguf::Tokenizer> {
+        if vocab_size < GPT2_TOKENS {
+            return Err(Error::new(
+                ErrorKind::BadTokenizer,
+                format!(
+                    "there is no tokenizer, and GPT-2's has {GPT2_TOKENS} tokens where this model has {vocab_size}; \
+                     give its tokenizer.json, or its vocab.json and merges.txt"
+                ),
+            ));
+        }
+        let file: ModelFile = call.lent(|| self.send(&Event::LacksTokenizer { id: call.id })).await?;
+        let mut source = Source::new(file)?;
+        let mut reader = HeaderReader::new(source.name(), source.size());
+        let header = loop {
+            let Some(piece) = call.unless_cancelled(source.next()).await?? else { break reader.end()? };
+            if let Some(header) = reader.push(&mut &*piece)? {
+                break header;
+            }
+            self.queue.run().await?;
+        };
+        header.tokenizer?.ok_or_else(|| gguf::no_tokenizer(source.name()))
+    }
+}
+
+/// Whether no file brings a tokenizer.
+fn lacks_tokenizer(sorted: &Sorted, companions: &[checkpoint::ModelFile<'_>]) -> bool {
+    let brings =
+        |file: &checkpoint::ModelFile<'_>| matches!(file.base_name(), "tokenizer.json" | "vocab.json" | "merges.txt");
+    !companions.iter().any(brings) && sorted.streams.iter().all(|(_, stream)| !stream.name.ends_with(".gguf"))
+}
+
+/// What config.json says of the vocabulary; one that cannot be read is refused by the loader.
+fn vocab_size(companions: &[checkpoint::ModelFile<'_>]) -> usize {
+    let config = companions.iter().find(|file| file.base_name() == "config.json");
+    config.and_then(|file| Config::from_json(file.bytes).ok()).map_or(GPT2_TOKENS, |config| config.vocab_size)
+}
+
+/// The files of the weights, with their names, for a second reading, if all of them can be read again.
+fn weights_again(streams: &[(usize, Stream)], sources: &Sources) -> Option<Vec<(String, Source)>> {
+    let weights = streams.iter().filter(|(_, stream)| !stream.tokenizer_only);
+    weights.map(|(place, stream)| Some((stream.name.clone(), sources.0[*place].as_ref()?.again()?))).collect()
+}
+
+fn info(name: &str, sha256: Option<String>, engine: &Engine) -> ModelInfo {
+    let config = engine.model.config();
+    ModelInfo {
+        name: name.to_owned(),
+        sha256,
+        precision: engine.identity.precision.clone(),
+        parameters: engine.parameters as u64,
+        n_layer: config.n_layer as u32,
+        n_head: config.n_head as u32,
+        n_embd: config.n_embd as u32,
+        context_length: engine.model.context_length() as u32,
+        vocab_size: engine.model.vocab_size() as u32,
+    }
+}
