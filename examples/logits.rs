@@ -92,7 +92,8 @@ fn arguments(mut given: impl Iterator<Item = String>) -> std::result::Result<Arg
 
 fn run(Arguments { path, ids, precision, greedy }: &Arguments) -> Result<Output> {
     let files = disk::Files::at(path)?;
-    let mut loader = files.loader(Options { precision: *precision, memory_limit: u64::MAX, held: 0, fingerprint: false })?;
+    let mut loader =
+        files.loader(Options { precision: *precision, memory_limit: u64::MAX, held: 0, fingerprint: false })?;
     files.stream(&mut loader)?;
     let loaded = loader.finish()?;
     for notice in &loaded.notices {

@@ -75,6 +75,7 @@ pub struct ScriptedModel {
     script: Vec<u32>,
     len: usize,
     logits: Vec<f32>,
+    fails: Option<(usize, Error)>,
 }
 
 impl ScriptedModel {
@@ -83,7 +84,12 @@ impl ScriptedModel {
 
     /// A model that says `script` after a prompt of `prompt_len` positions.
     pub fn new(vocab_size: usize, context_length: usize, prompt_len: usize, script: Vec<u32>) -> Self {
-        Self { vocab_size, context_length, prompt_len, script, len: 0, logits: vec![0.0; vocab_size] }
+        Self { vocab_size, context_length, prompt_len, script, len: 0, logits: vec![0.0; vocab_size], fails: None }
+    }
+
+    /// The same, but it fails with `error` where it should go beyond `len` positions.
+    pub fn failing_after(self, len: usize, error: Error) -> Self {
+        Self { fails: Some((len, error)), ..self }
     }
 
     /// The logits after `len` positions. Inside the prompt, and after the end of the script, no token is preferred.
@@ -97,6 +103,9 @@ impl ScriptedModel {
     }
 
     fn check(&self, ids: &[u32]) -> Result<()> {
+        if let Some((_, error)) = self.fails.as_ref().filter(|(len, _)| self.len + ids.len() > *len) {
+            return Err(error.clone());
+        }
         let fits = !ids.is_empty() && self.len + ids.len() <= self.context_length;
         if fits && ids.iter().all(|&id| (id as usize) < self.vocab_size) {
             return Ok(());

@@ -8,7 +8,7 @@ use gpt2_web::model::{LanguageModel, ScriptedModel};
 use gpt2_web::record::{Identity, Record, Stop, StopReason};
 use gpt2_web::settings::Settings;
 use gpt2_web::text::Tokenizer;
-use gpt2_web::{ErrorKind, Result};
+use gpt2_web::{Error, ErrorKind, Result};
 use proptest::prelude::*;
 
 static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
@@ -511,6 +511,55 @@ fn script() -> impl Strategy<Value = Vec<u32>> {
         2 => 0..VOCAB as u32,
     ];
     prop::collection::vec(token, 0..40)
+}
+
+/// What a run was that fails is not lost: the text, the steps, and no reason to stop.
+#[test]
+fn a_run_that_fails_leaves_what_it_wrote() {
+    let script = bytewise(b"one two");
+    for (prompt, stops, after, text) in [
+        ("ab", &[][..], 2, "o"),
+        ("ab", &[], 6, "one t"),
+        // Held back, because it could still become a stop string: it comes out in the end.
+        ("ab", &["ne two three"], 6, "one t"),
+        // In the prefill.
+        ("abcd", &[], 1, ""),
+    ] {
+        let prompt_len = ids(prompt).len();
+        let error = Error::new(ErrorKind::OutOfMemory, "no room");
+        let after = after + prompt_len - 2;
+        let mut model = ScriptedModel::new(VOCAB, 100, prompt_len, script.clone()).failing_after(after, error.clone());
+        let clock = || 0.0;
+        let mut generation =
+            Generation::new(&mut model, &TOKENIZER, prompt, stopping(stops), &clock, CancelToken::default()).unwrap();
+        let mut deltas = String::new();
+        let failure = loop {
+            match generation.advance() {
+                Ok(Some(Progress::Step(step))) => deltas.push_str(&step.text),
+                Ok(Some(Progress::Prefill { .. })) => {}
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(failure, error);
+        assert_eq!(generation.advance().unwrap(), None, "it is over");
+        deltas.push_str(&generation.fail());
+        let record = generation.into_record(identity());
+        assert_eq!((record.text.as_str(), &record.stop), (text, &None));
+        assert_eq!(deltas, text);
+        assert_eq!((record.steps.len(), record.token_ids.len()), (text.len(), text.len()));
+        assert_eq!(record.prompt, prompt);
+    }
+}
+
+#[test]
+fn the_end_of_text_token_that_ended_a_run_is_told() {
+    let mut model = ScriptedModel::new(VOCAB, 100, 1, vec![ids("a")[0], EOS]);
+    let (_, record) = run(&mut model, "b", greedy());
+    assert_eq!(end_of(&record).eos_token_id, Some(EOS));
+    let mut model = ScriptedModel::new(VOCAB, 100, 1, vec![ids("a")[0], EOS]);
+    let (_, record) = run(&mut model, "b", Settings { max_tokens: 1, ..greedy() });
+    assert_eq!(end_of(&record).eos_token_id, None);
 }
 
 proptest! {

@@ -3,6 +3,7 @@
 use super::attention::Head;
 use super::attention::exact::ExactHead;
 use super::attention::rounded::RoundedHead;
+use crate::error::Result;
 
 /// Room for this many positions is taken at once at the start; then it doubles, up to the context.
 const FIRST_POSITIONS: usize = 64;
@@ -56,19 +57,31 @@ impl BlockCache {
         Self { heads, head_dim, context, len: 0, room: 0 }
     }
 
-    /// Appends the keys and values of the next positions: `qkv`, of shape `[n, 3 * n_embd]`, has them behind their
-    /// queries. Costs time in proportion to `n`, whatever is held already (amortised).
-    pub fn append(&mut self, qkv: &[f32]) {
-        let n_embd = self.n_embd();
-        let len = self.len + qkv.len() / (3 * n_embd);
+    /// Takes room for the next `n` positions. Costs time in proportion to `n`, whatever is held already (amortised).
+    ///
+    /// # Errors
+    /// `OutOfMemory`; what is held is unchanged then.
+    pub fn reserve(&mut self, n: usize) -> Result<()> {
+        let len = self.len + n;
         if len > self.room {
-            self.room = len.max(FIRST_POSITIONS).max(2 * self.room).min(self.context.max(len));
+            let room = len.max(FIRST_POSITIONS).max(2 * self.room).min(self.context.max(len));
+            match &mut self.heads {
+                Heads::Exact(heads) => heads.iter_mut().try_for_each(|head| head.reserve(room))?,
+                Heads::Rounded(heads) => heads.iter_mut().try_for_each(|head| head.reserve(room))?,
+            }
+            self.room = room;
         }
+        Ok(())
+    }
+
+    /// Appends the keys and values of the next positions, for which there is room: `qkv`, of shape `[n, 3 * n_embd]`, has
+    /// them behind their queries.
+    pub fn append(&mut self, qkv: &[f32]) {
         match &mut self.heads {
-            Heads::Exact(heads) => write(heads, qkv, self.len, self.room, self.head_dim),
-            Heads::Rounded(heads) => write(heads, qkv, self.len, self.room, self.head_dim),
+            Heads::Exact(heads) => write(heads, qkv, self.len, self.head_dim),
+            Heads::Rounded(heads) => write(heads, qkv, self.len, self.head_dim),
         }
-        self.len = len;
+        self.len += qkv.len() / (3 * self.n_embd());
     }
 
     /// Forgets the positions from `len` on. Does nothing if fewer are held.
@@ -101,10 +114,9 @@ impl BlockCache {
     }
 }
 
-fn write<H: Head>(heads: &mut [H], qkv: &[f32], from: usize, room: usize, head_dim: usize) {
+fn write<H: Head>(heads: &mut [H], qkv: &[f32], from: usize, head_dim: usize) {
     let n_embd = heads.len() * head_dim;
     for (index, head) in heads.iter_mut().enumerate() {
-        head.reserve(room);
         for (position, qkv) in (from..).zip(qkv.chunks_exact(3 * n_embd)) {
             let key = &qkv[n_embd + index * head_dim..][..head_dim];
             let value = &qkv[2 * n_embd + index * head_dim..][..head_dim];
@@ -126,12 +138,14 @@ mod tests {
     fn truncated_positions_are_overwritten_by_the_next() {
         for storage in [Storage::Exact, Storage::Rounded] {
             let mut cache = BlockCache::new(2, 3, 8, storage);
+            cache.reserve(4).unwrap();
             cache.append(&positions(0, 4));
             cache.truncate(5);
             assert_eq!(cache.len(), 4);
             cache.truncate(1);
             cache.append(&positions(7, 1));
             let mut fresh = BlockCache::new(2, 3, 8, storage);
+            fresh.reserve(2).unwrap();
             fresh.append(&positions(0, 1));
             fresh.append(&positions(7, 1));
             let attend = |cache: &BlockCache| {
@@ -147,6 +161,7 @@ mod tests {
     fn room_doubles_and_ends_at_the_context() {
         let (mut cache, mut rooms) = (BlockCache::new(2, 3, 300, Storage::Rounded), Vec::new());
         for p in 0..300 {
+            cache.reserve(1).unwrap();
             cache.append(&positions(p, 1));
             rooms.push(cache.room);
         }

@@ -25,6 +25,15 @@ pub fn room_for<T>(numbers: &mut Vec<T>, count: usize) -> Result<()> {
     numbers.try_reserve_exact(more).map_err(|_| refused::<T>(more))
 }
 
+/// Takes `bytes` and gives them back.
+///
+/// # Errors
+/// `OutOfMemory` if there is no room for them.
+pub fn check_left(bytes: usize) -> Result<()> {
+    // Seen by somebody, or the compiler leaves out both.
+    room::<u8>(bytes).map(|left| drop(std::hint::black_box(left)))
+}
+
 fn refused<T>(count: usize) -> Error {
     let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
     Error::new(

@@ -24,6 +24,9 @@ pub use config::Config;
 pub use linear::Precision;
 use network::{Network, Workspace};
 
+/// Bytes that are left when a pass begins: for the choice of the token and the messages that tell of it.
+const HEADROOM: usize = 4 << 20;
+
 /// A GPT-2 with the keys and values of the positions it has processed.
 ///
 /// Logits do not depend on how ids were divided into calls: `feed(a)` then `feed(b)` gives the bits of `feed(a ++ b)`,
@@ -53,6 +56,29 @@ impl Gpt2 {
     /// The hyperparameters.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Checks `ids`, and takes all the room that a pass over them needs, so that it cannot fail half-way: also for the
+    /// logits of `scored` of them that the caller gets, each in the empty row that is given back for it.
+    fn prepare(&mut self, ids: &[u32], scored: usize) -> Result<Vec<Vec<f32>>> {
+        self.check(ids)?;
+        let (held, n) = (self.len(), ids.len());
+        let Self { config, cache, work, logits, .. } = self;
+        let mut reserve = || {
+            cache.iter_mut().try_for_each(|block| block.reserve(n))?;
+            work.reserve(config, n, held + n)?;
+            memory::room_for(logits, scored.max(1) * config.vocab_size)?;
+            let mut rows = memory::room(scored)?;
+            for _ in 0..scored {
+                rows.push(memory::room(config.vocab_size)?);
+            }
+            memory::check_left(HEADROOM)?;
+            Ok(rows)
+        };
+        reserve().map_err(|error: Error| {
+            let sentence = format!("the memory ran out after {held} positions: {}", error.message);
+            Error::new(error.kind, sentence)
+        })
     }
 
     fn check(&self, ids: &[u32]) -> Result<()> {
@@ -98,7 +124,7 @@ impl LanguageModel for Gpt2 {
     }
 
     fn feed(&mut self, ids: &[u32]) -> Result<&[f32]> {
-        self.check(ids)?;
+        self.prepare(ids, 0)?;
         let Self { network, cache, work, logits, .. } = self;
         network.hidden(ids, cache, work);
         network.logits(ids.len() - 1..ids.len(), work, logits);
@@ -106,17 +132,20 @@ impl LanguageModel for Gpt2 {
     }
 
     fn extend(&mut self, ids: &[u32]) -> Result<()> {
-        self.check(ids)?;
+        self.prepare(ids, 0)?;
         self.network.hidden(ids, &mut self.cache, &mut self.work);
         Ok(())
     }
 
     fn score(&mut self, ids: &[u32]) -> Result<Vec<Vec<f32>>> {
-        self.check(ids)?;
+        let mut rows = self.prepare(ids, ids.len())?;
         let Self { network, cache, work, logits, config } = self;
         network.hidden(ids, cache, work);
         network.logits(0..ids.len(), work, logits);
-        Ok(logits.chunks_exact(config.vocab_size).map(<[f32]>::to_vec).collect())
+        for (row, logits) in rows.iter_mut().zip(logits.chunks_exact(config.vocab_size)) {
+            row.extend_from_slice(logits);
+        }
+        Ok(rows)
     }
 
     fn truncate(&mut self, len: usize) {

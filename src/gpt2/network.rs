@@ -9,9 +9,12 @@ use std::ops::Range;
 use super::activation::Activation;
 use super::attention::{self, attention};
 use super::cache::BlockCache;
-use super::linear::{Linear, Matrix};
+use super::config::Config;
+use super::linear::{BLOCK, Linear, Matrix};
+use super::memory::room_for;
 use super::norm::LayerNorm;
 use super::profile::{Part, Stopwatch};
+use crate::error::Result;
 use crate::kernels::Quantised;
 
 /// The weights of a whole model.
@@ -72,9 +75,27 @@ pub struct Workspace {
     pub stopwatch: Stopwatch,
 }
 
+impl Workspace {
+    /// Takes room for a pass over `n` positions, of which the last sees `visible`.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn reserve(&mut self, config: &Config, n: usize, visible: usize) -> Result<()> {
+        let Config { n_embd, n_inner, .. } = *config;
+        for rows in [&mut self.hidden, &mut self.normed, &mut self.heads, &mut self.added] {
+            room_for(rows, n * n_embd)?;
+        }
+        room_for(&mut self.qkv, n * 3 * n_embd)?;
+        room_for(&mut self.inner, n * n_inner)?;
+        room_for(&mut self.quantised, n * n_embd.max(n_inner).div_ceil(BLOCK))?;
+        self.attention.reserve(visible, config.head_dim())
+    }
+}
+
 impl Network {
     /// Computes the last hidden state of each of `ids` after the positions that `cache` (one per block) holds, and
-    /// appends their keys and values to it. Ids must be in the vocabulary, and positions in the context.
+    /// appends their keys and values to it. Ids must be in the vocabulary, positions in the context, and there must be room
+    /// in both `cache` and `work`.
     pub fn hidden(&self, ids: &[u32], cache: &mut [BlockCache], work: &mut Workspace) {
         work.stopwatch.start();
         let past = cache.first().map_or(0, BlockCache::len);

@@ -1,6 +1,8 @@
 //! A head in 32-bit floats: the reference.
 
 use super::{Head, Scratch, softmax_numerators};
+use crate::error::Result;
+use crate::gpt2::memory;
 
 /// Keys and values, both `[position, head_dim]`.
 #[derive(Clone)]
@@ -15,10 +17,11 @@ impl Head for ExactHead {
         Self { keys: Vec::new(), values: Vec::new(), head_dim }
     }
 
-    fn reserve(&mut self, positions: usize) {
+    fn reserve(&mut self, positions: usize) -> Result<()> {
         for held in [&mut self.keys, &mut self.values] {
-            grow(held, positions * self.head_dim, 0.0);
+            grow(held, positions * self.head_dim, 0.0)?;
         }
+        Ok(())
     }
 
     fn set(&mut self, position: usize, key: &[f32], value: &[f32]) {
@@ -41,11 +44,15 @@ impl Head for ExactHead {
 }
 
 /// Makes `held` at least `len` long, in one allocation of exactly that size.
-pub(super) fn grow<T: Clone>(held: &mut Vec<T>, len: usize, zero: T) {
+///
+/// # Errors
+/// `OutOfMemory`; it is unchanged then.
+pub(super) fn grow<T: Clone>(held: &mut Vec<T>, len: usize, zero: T) -> Result<()> {
     if len > held.len() {
-        held.reserve_exact(len - held.len());
+        memory::room_for(held, len)?;
         held.resize(len, zero);
     }
+    Ok(())
 }
 
 /// The product of two vectors, summed in eight lanes: two vector registers.

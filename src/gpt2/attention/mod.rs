@@ -9,6 +9,8 @@ pub mod exact;
 pub mod rounded;
 
 use super::cache::{BlockCache, Heads};
+use crate::error::Result;
+use crate::gpt2::memory::room_for;
 use crate::kernels::exp::exp;
 
 /// What a query works in.
@@ -24,13 +26,30 @@ pub struct Scratch {
     sums: Vec<i32>,
 }
 
+impl Scratch {
+    /// Takes room for a query of `head_dim` numbers and `positions` positions.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn reserve(&mut self, positions: usize, head_dim: usize) -> Result<()> {
+        room_for(&mut self.weights, positions)?;
+        room_for(&mut self.query, head_dim.div_ceil(2))?;
+        room_for(&mut self.rounded, positions.div_ceil(2))?;
+        room_for(&mut self.scores, positions.div_ceil(4))?;
+        room_for(&mut self.sums, head_dim.next_multiple_of(4))
+    }
+}
+
 /// The keys and values of one head.
 pub trait Head {
     /// A head of `head_dim` numbers that holds nothing.
     fn new(head_dim: usize) -> Self;
 
     /// Takes room for `positions` positions, if it has less.
-    fn reserve(&mut self, positions: usize);
+    ///
+    /// # Errors
+    /// `OutOfMemory`; what is held is unchanged then.
+    fn reserve(&mut self, positions: usize) -> Result<()>;
 
     /// Writes the key and the value of a position there is room for.
     fn set(&mut self, position: usize, key: &[f32], value: &[f32]);
@@ -84,7 +103,7 @@ fn fold(numbers: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use candle_core::{D, Device, Result, Tensor};
+    use candle_core::{D, Device, Tensor};
     use candle_transformers::utils::build_causal_mask;
     use proptest::prelude::*;
 
@@ -92,7 +111,7 @@ mod tests {
     use super::*;
 
     /// The textbook: whole matrices, a mask of minus infinity, a softmax.
-    fn oracle(q: &Tensor, k: &Tensor, v: &Tensor, heads: usize, scale: f32) -> Result<Tensor> {
+    fn oracle(q: &Tensor, k: &Tensor, v: &Tensor, heads: usize, scale: f32) -> candle_core::Result<Tensor> {
         let (n, past) = (q.dim(0)?, k.dim(0)? - q.dim(0)?);
         let mask = build_causal_mask(n, past, &Device::Cpu)?;
         let split = |x: &Tensor| x.reshape((x.dim(0)?, heads, ()))?.transpose(0, 1)?.contiguous();
@@ -111,6 +130,7 @@ mod tests {
     fn run(qkv: &Tensor, n: usize, heads: usize, head_dim: usize, storage: Storage, scale: f32) -> Vec<f32> {
         let total = qkv.dim(0).unwrap();
         let mut cache = BlockCache::new(heads, head_dim, total, storage);
+        cache.reserve(total).unwrap();
         cache.append(&numbers(qkv));
         let mut out = vec![f32::NAN; n * heads * head_dim];
         let last = numbers(&qkv.narrow(0, total - n, n).unwrap());

@@ -8,6 +8,7 @@
 
 use super::exact::grow;
 use super::{Head, Scratch, fold, softmax_numerators};
+use crate::error::Result;
 use crate::kernels::activations::{LEAST, round};
 use crate::kernels::rows::{self, Pair, Quarter};
 
@@ -62,13 +63,13 @@ impl Head for RoundedHead {
         Self { keys: Vec::new(), key_scales: Vec::new(), values: Vec::new(), value_scales: Vec::new(), head_dim }
     }
 
-    fn reserve(&mut self, positions: usize) {
+    fn reserve(&mut self, positions: usize) -> Result<()> {
         let positions = positions.next_multiple_of(GROUP);
         let (pairs, width) = (self.pairs(), self.width());
-        grow(&mut self.keys, positions / GROUP * pairs, Quarter::default());
-        grow(&mut self.values, positions / 2 * width, [0; 2]);
-        grow(&mut self.key_scales, positions, 0.0);
-        grow(&mut self.value_scales, positions, 0.0);
+        grow(&mut self.keys, positions / GROUP * pairs, Quarter::default())?;
+        grow(&mut self.values, positions / 2 * width, [0; 2])?;
+        grow(&mut self.key_scales, positions, 0.0)?;
+        grow(&mut self.value_scales, positions, 0.0)
     }
 
     fn set(&mut self, position: usize, key: &[f32], value: &[f32]) {

@@ -160,6 +160,21 @@ mod tests {
     use crate::gpt2::checkpoint::plan;
 
     #[test]
+    fn what_a_model_in_use_holds_is_counted_and_could_be_freed() {
+        let check = |needed: u64| super::check(needed * MIB, 100 * MIB, 50 * MIB);
+        assert_eq!(check(100), Ok(()));
+        let beside = check(150).unwrap_err();
+        assert_eq!((beside.kind, beside.fits_alone), (ErrorKind::OutOfMemory, true));
+        for says in ["needs 150 MiB", "50 MiB of the model in use", "100 MiB are left"] {
+            assert!(beside.message.contains(says), "{beside}");
+        }
+        let never = check(151).unwrap_err();
+        assert_eq!((never.kind, never.fits_alone), (ErrorKind::OutOfMemory, false));
+        assert!(never.message.contains("at most 150 MiB"), "{never}");
+        assert!(!super::check(101 * MIB, 100 * MIB, 0).unwrap_err().fits_alone);
+    }
+
+    #[test]
     fn the_catalogue_of_the_page_tells_the_same() {
         let catalog: serde_json::Value =
             serde_json::from_str(include_str!("../../../www/models/catalog.json")).unwrap();
