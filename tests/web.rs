@@ -3,24 +3,28 @@
 //! Run by `wasm-bindgen-test-runner`, in a window and in a dedicated worker; the fixtures are compiled in.
 #![cfg(target_arch = "wasm32")]
 
+#[path = "web/hostile.rs"]
+mod hostile;
+#[path = "web/identity.rs"]
+mod identity;
 #[path = "web/kernels.rs"]
 mod kernels;
-
-use std::cell::RefCell;
-use std::rc::Rc;
+#[path = "web/lending.rs"]
+mod lending;
+#[path = "web/memory.rs"]
+mod memory;
+#[path = "web/page.rs"]
+mod page;
 
 use gpt2_web::ErrorKind;
 use gpt2_web::gpt2::checkpoint::{self, Loaded, ModelFile};
 use gpt2_web::model::LanguageModel;
 use gpt2_web::web::limits;
-use gpt2_web::web::worker::Worker;
-use js_sys::{Array, Function, JSON, Promise, Reflect, Uint8Array};
+use page::{ENDS, Page, blob, file, script, set};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use wasm_bindgen::{JsCast, JsValue};
-use wasm_bindgen_futures::JsFuture;
+use wasm_bindgen::JsCast;
 use wasm_bindgen_test::wasm_bindgen_test;
-use web_sys::Blob;
 
 const TINY_F32: &[u8] = include_bytes!("fixtures/gguf/f32.gguf");
 const TINY_Q8_0: &[u8] = include_bytes!("fixtures/gguf/q8_0.gguf");
@@ -28,82 +32,6 @@ const SAFETENSORS: &[u8] = include_bytes!("fixtures/checkpoints/plain-f32/model.
 const SAFETENSORS_CONFIG: &[u8] = include_bytes!("fixtures/checkpoints/plain-f32/config.json");
 const VOCAB: &[u8] = include_bytes!("fixtures/tiny-tokenizer/vocab.json");
 const MERGES: &[u8] = include_bytes!("fixtures/tiny-tokenizer/merges.txt");
-
-/// The page's side of a worker that lives in the same thread.
-struct Page {
-    worker: Worker,
-    events: Rc<RefCell<Vec<Value>>>,
-}
-
-impl Page {
-    fn new() -> Self {
-        let events = Rc::<RefCell<Vec<Value>>>::default();
-        let received = events.clone();
-        let worker = Worker::new(move |event: &JsValue| {
-            let text = String::from(JSON::stringify(event).unwrap());
-            received.borrow_mut().push(serde_json::from_str(&text).unwrap());
-        });
-        Self { worker: worker.unwrap(), events }
-    }
-
-    fn send(&self, message: Value) {
-        self.worker.handle(JSON::parse(&message.to_string()).unwrap());
-    }
-
-    fn send_load(&self, id: u32, files: &[(&str, &[u8])], precision: Option<&str>) {
-        self.load_message(id, files, json!({"precision": precision}));
-    }
-
-    /// A load with `more` fields than every one has.
-    fn load_message(&self, id: u32, files: &[(&str, &[u8])], more: Value) {
-        let mut message = json!({"type": "load", "id": id, "name": "tiny"});
-        message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let message = JSON::parse(&message.to_string()).unwrap();
-        let list = Array::new();
-        for (name, bytes) in files {
-            let parts = Array::of1(&Uint8Array::from(*bytes));
-            let file = JSON::parse(&json!({"name": name}).to_string()).unwrap();
-            let blob = Blob::new_with_u8_array_sequence(&parts).unwrap();
-            Reflect::set(&file, &"blob".into(), &blob).unwrap();
-            list.push(&file);
-        }
-        Reflect::set(&message, &"files".into(), &list).unwrap();
-        self.worker.handle(message);
-    }
-
-    /// Waits for the event that ends request `id` and returns all of its events.
-    async fn end_of(&self, id: u32) -> Vec<Value> {
-        loop {
-            let mine: Vec<Value> =
-                self.events.borrow().iter().filter(|event| event["id"] == json!(id)).cloned().collect();
-            if mine.iter().any(|event| ENDS.contains(&event["type"].as_str().unwrap())) {
-                return mine;
-            }
-            turn().await;
-        }
-    }
-
-    async fn load(&self, id: u32, files: &[(&str, &[u8])], precision: Option<&str>) -> Value {
-        self.send_load(id, files, precision);
-        self.end_of(id).await.pop().unwrap()
-    }
-
-    async fn generate(&self, id: u32, prompt: &str, options: Value) -> Vec<Value> {
-        self.send(json!({"type": "generate", "id": id, "prompt": prompt, "options": options}));
-        self.end_of(id).await
-    }
-}
-
-const ENDS: [&str; 4] = ["ready", "done", "error", "unloaded"];
-
-/// One turn of the event loop.
-async fn turn() {
-    let promise = Promise::new(&mut |resolve, _| {
-        let set_timeout: Function = Reflect::get(&js_sys::global(), &"setTimeout".into()).unwrap().unchecked_into();
-        set_timeout.call1(&JsValue::NULL, &resolve).unwrap();
-    });
-    JsFuture::from(promise).await.unwrap();
-}
 
 fn types(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap()).collect()
@@ -116,7 +44,7 @@ fn joined(events: &[Value]) -> String {
 #[wasm_bindgen_test]
 async fn a_load_reports_progress_and_then_what_was_loaded() {
     let page = Page::new();
-    page.send_load(1, &[("tiny.gguf", TINY_F32)], None);
+    page.load(1, &[("tiny.gguf", TINY_F32)], None).await;
     let events = page.end_of(1).await;
     let ready = events.last().unwrap();
     assert_eq!(ready["type"], "ready");
@@ -246,6 +174,7 @@ async fn every_fixture_loads_through_the_worker_and_writes() {
             let id = 100 + 8 * index + 2 * variant;
             let ready = page.load(id, &files, precision).await;
             assert_eq!(ready["type"], "ready", "{} {precision:?}: {ready}", fixture.name);
+            assert_eq!(page.identified(id).await["model_sha256"], json!(sha256), "{}", fixture.name);
             let events = page.generate(id + 1, "Once", json!({"max_tokens": 3, "seed": 1})).await;
             let done = events.last().unwrap();
             assert_eq!(done["type"], "done", "{} {precision:?}", fixture.name);
@@ -259,37 +188,13 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The SHA-256 of the model in the record of a short run.
-async fn recorded_sha256(page: &Page, id: u32) -> String {
-    let events = page.generate(id, "Once", json!({"max_tokens": 1})).await;
-    events.last().unwrap()["record"]["identity"]["model_sha256"].as_str().unwrap().to_owned()
-}
-
-#[wasm_bindgen_test]
-async fn a_record_names_its_model_however_soon_it_is_made() {
-    let page = Page::new();
-    for (id, model) in [(1, TINY_Q8_0), (4, TINY_F32)] {
-        page.load(id, &[("tiny.gguf", model)], None).await;
-        for run in [id + 1, id + 2] {
-            assert_eq!(recorded_sha256(&page, run).await, sha256(model));
-        }
-    }
-    page.load(7, &[("tiny.gguf", TINY_Q8_0)], None).await;
-    // Time to find it out before it is asked for.
-    for _ in 0..50 {
-        turn().await;
-    }
-    assert_eq!(recorded_sha256(&page, 8).await, sha256(TINY_Q8_0));
-}
-
 #[wasm_bindgen_test]
 async fn a_checksum_that_does_not_fit_leaves_the_model_before() {
     let page = Page::new();
     page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
     let sha256 = sha256(TINY_Q8_0);
     for (id, sha256, kind) in [(2, sha256.to_uppercase(), Value::Null), (3, "00".repeat(32), json!("damaged_model"))] {
-        page.load_message(id, &[("tiny.gguf", TINY_Q8_0)], json!({"sha256": sha256}));
-        let last = page.end_of(id).await.pop().unwrap();
+        let last = page.load_with(id, &[("tiny.gguf", TINY_Q8_0)], json!({"sha256": sha256})).await;
         assert_eq!(last["kind"], kind);
         assert!(kind != Value::Null || last["model"]["sha256"] == sha256.to_lowercase(), "{last}");
     }
@@ -300,33 +205,59 @@ async fn a_checksum_that_does_not_fit_leaves_the_model_before() {
 #[wasm_bindgen_test]
 async fn a_stream_loads_as_a_blob_does_and_is_cancelled_when_it_is_of_no_use() {
     let page = Page::new();
-    let file = |bytes: &[u8]| {
-        let blob = Blob::new_with_u8_array_sequence(&Array::of1(&Uint8Array::from(bytes))).unwrap();
-        let file = js_sys::Object::new();
-        Reflect::set(&file, &"name".into(), &"tiny.gguf".into()).unwrap();
-        Reflect::set(&file, &"stream".into(), &blob.stream()).unwrap();
-        file
-    };
-    let send = |id: u32, file: &js_sys::Object| {
-        let message = JSON::parse(&json!({"type": "load", "id": id, "name": "tiny"}).to_string()).unwrap();
-        Reflect::set(&message, &"files".into(), &Array::of1(file)).unwrap();
-        page.worker.handle(message);
-    };
-    send(1, &file(TINY_Q8_0));
-    let streamed = page.end_of(1).await.pop().unwrap();
+    let stream = |bytes: &[u8]| file("tiny.gguf", "stream", &blob(bytes).stream());
+    page.send_load(1, &[stream(TINY_Q8_0)], json!({}));
+    let streamed = page.last_of(1).await;
     // It cannot be read again, so its SHA-256 is known at once.
     assert_eq!(streamed["model"]["sha256"], sha256(TINY_Q8_0));
     let mut read = page.load(2, &[("tiny.gguf", TINY_Q8_0)], None).await;
     read["model"]["sha256"] = json!(sha256(TINY_Q8_0));
     assert_eq!(streamed["model"], read["model"]);
-    send(3, &file(&TINY_Q8_0[..9000]));
-    assert_eq!(page.end_of(3).await.pop().unwrap()["kind"], "damaged_model");
+    page.send_load(3, &[stream(&TINY_Q8_0[..9000])], json!({}));
+    assert_eq!(page.last_of(3).await["kind"], "damaged_model");
     // A stream that somebody reads already.
-    let taken = file(TINY_Q8_0);
-    let stream: web_sys::ReadableStream = Reflect::get(&taken, &"stream".into()).unwrap().unchecked_into();
-    let _reader = web_sys::ReadableStreamDefaultReader::new(&stream).unwrap();
-    send(4, &taken);
-    assert_eq!(page.end_of(4).await.pop().unwrap()["kind"], "invalid_request");
+    let taken = blob(TINY_Q8_0).stream();
+    let reader = web_sys::ReadableStreamDefaultReader::new(&taken).unwrap();
+    page.send_load(4, &[file("tiny.gguf", "stream", &taken)], json!({}));
+    assert_eq!(page.last_of(4).await["kind"], "invalid_request");
+    drop(reader);
+}
+
+/// A stream that brings the first `bytes` bytes and then nothing more, as a connection that stalls. It tells `cancelled`
+/// and `locked`.
+fn stalled_stream(bytes: &[u8]) -> web_sys::ReadableStream {
+    let make = js_sys::Function::new_with_args(
+        "bytes",
+        "let stalled;
+        const stream = new ReadableStream({
+          start(controller) { controller.enqueue(bytes); },
+          pull() { stream.asked?.(); return new Promise(() => {}); },
+          cancel() { stream.cancelled = true; stream.told?.(); },
+        }, { highWaterMark: 0 });
+        return stream;",
+    );
+    make.call1(&wasm_bindgen::JsValue::NULL, &js_sys::Uint8Array::from(bytes)).unwrap().unchecked_into()
+}
+
+/// Resolves when the stream calls its own function `name`, from now on.
+fn told(stream: &web_sys::ReadableStream, name: &str) -> impl Future<Output = ()> + use<> {
+    let promise = js_sys::Promise::new(&mut |resolve, _| set(stream, name, &resolve));
+    async { drop(wasm_bindgen_futures::JsFuture::from(promise).await.unwrap()) }
+}
+
+#[wasm_bindgen_test]
+async fn a_cancel_ends_a_load_whose_download_stalls_and_closes_it() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_F32)], None).await;
+    let stream = stalled_stream(&TINY_Q8_0[..9000]);
+    page.send_load(2, &[file("tiny.gguf", "stream", &stream)], json!({}));
+    told(&stream, "asked").await;
+    let closed = told(&stream, "told");
+    page.cancel(2);
+    assert_eq!(page.last_of(2).await["kind"], "cancelled");
+    closed.await;
+    assert_eq!(page.generate(3, "Once", json!({"max_tokens": 2})).await.last().unwrap()["type"], "done");
+    assert!(!stream.locked(), "its reader was given back");
 }
 
 #[wasm_bindgen_test]
@@ -365,7 +296,7 @@ async fn a_generation_is_start_prefill_then_deltas_and_steps_then_done() {
     for (step, recorded) in steps.iter().zip(record["steps"].as_array().unwrap()) {
         assert_eq!(step["token_id"], recorded["token_id"]);
     }
-    assert_eq!(record["identity"]["model_sha256"].as_str().unwrap().len(), 64);
+    assert_eq!(record["stop"], events.last().unwrap()["stop"]);
 }
 
 /// The model's clock and the worker's are one: otherwise the parts would not add up.
@@ -373,19 +304,20 @@ async fn a_generation_is_start_prefill_then_deltas_and_steps_then_done() {
 async fn a_record_says_where_the_time_of_a_step_went() {
     let page = Page::new();
     page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
-    // A clock that ticks once a millisecond may miss all messages of one run.
-    let mut messages = 0.0;
-    for id in 2..12 {
-        let events = page.generate(id, "Once", json!({"max_tokens": 60, "seed": 7})).await;
-        let record = &events.last().unwrap()["record"];
-        let profile = record["profile"].as_object().unwrap();
-        assert_eq!(profile["steps"], record["steps"].as_array().unwrap().len() - 1);
-        let parts = profile.iter().filter(|(name, _)| name.ends_with("_ms"));
-        let sum: f64 = parts.map(|(_, ms)| ms.as_f64().unwrap()).sum();
-        assert!((sum * record["tokens_per_second"].as_f64().unwrap() - 1000.0).abs() < 1e-6, "{profile:?}");
-        messages += profile["messages_ms"].as_f64().unwrap();
-    }
-    assert!(messages > 0.0);
+    // To post a step takes until the clock ticks, however fast the machine and coarse its clock are.
+    page.listen(|_, event| {
+        if event["type"] == "step" {
+            script("(() => { const now = performance.now(); while (performance.now() === now); })()");
+        }
+    });
+    let events = page.generate(2, "Once", json!({"max_tokens": 60, "seed": 7})).await;
+    let record = &events.last().unwrap()["record"];
+    let profile = record["profile"].as_object().unwrap();
+    assert_eq!(profile["steps"], record["steps"].as_array().unwrap().len() - 1);
+    let parts = profile.iter().filter(|(name, _)| name.ends_with("_ms"));
+    let sum: f64 = parts.map(|(_, ms)| ms.as_f64().unwrap()).sum();
+    assert!((sum * record["tokens_per_second"].as_f64().unwrap() - 1000.0).abs() < 1e-6, "{profile:?}");
+    assert!(profile["messages_ms"].as_f64().unwrap() > 0.0, "{profile:?}");
 }
 
 #[wasm_bindgen_test]
@@ -427,7 +359,7 @@ async fn an_id_used_twice_does_not_end_the_request_that_runs() {
     }
     let ends = page.end_of(2).await.iter().filter(|event| ENDS.contains(&event["type"].as_str().unwrap())).count();
     assert_eq!(ends, 1);
-    let events = page.events.borrow();
+    let events = page.events();
     let refused = events.iter().find(|event| event["kind"] == "busy").unwrap();
     assert!(refused["id"].is_null(), "{refused}");
 }
@@ -453,26 +385,61 @@ async fn a_cancel_ends_a_run_within_one_step_and_is_harmless_at_any_time() {
     let events = page.end_of(2).await;
     assert_eq!(events.last().unwrap()["stop"]["reason"], "cancelled");
     assert_eq!(types(&events), ["start", "done"]);
-    // In decode.
-    page.send(json!({"type": "generate", "id": 3, "prompt": "Once", "options": {"seed": 1}}));
-    let steps = |id: u32| {
-        page.events.borrow().iter().filter(|event| event["type"] == "step" && event["id"] == json!(id)).count()
-    };
-    while steps(3) < 3 {
-        turn().await;
-    }
-    page.send(json!({"type": "cancel", "id": 3}));
-    let before = steps(3);
-    let events = page.end_of(3).await;
-    assert!(steps(3) <= before + 1);
+    // In decode: while the third step is told.
+    page.listen(|page, event| {
+        if event["id"] == 3 && event["type"] == "step" && event["step"] == 2 {
+            page.cancel(3);
+        }
+    });
+    let events = page.generate(3, "Once", json!({"seed": 1, "max_tokens": 1000})).await;
+    assert_eq!(events.iter().filter(|event| event["type"] == "step").count(), 3);
     assert_eq!(events.last().unwrap()["stop"]["finish_reason"], "abort");
     // After the end, and for a request that never was.
-    let count = page.events.borrow().len();
-    page.send(json!({"type": "cancel", "id": 3}));
-    page.send(json!({"type": "cancel", "id": 99}));
-    turn().await;
-    assert_eq!(page.events.borrow().len(), count);
+    let before = page.events().len();
+    page.cancel(3);
+    page.cancel(99);
     assert_eq!(page.generate(4, "Once", json!({"max_tokens": 2})).await.last().unwrap()["type"], "done");
+    assert!(page.events()[before..].iter().all(|event| event["id"] != 3 && event["id"] != 99));
+}
+
+#[wasm_bindgen_test]
+async fn a_run_that_was_cancelled_before_it_was_sent_has_no_token() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    page.send(json!({"type": "generate", "id": 2, "prompt": "Once", "cancelled": true}));
+    let events = page.end_of(2).await;
+    assert_eq!(types(&events), ["start", "done"]);
+    assert_eq!(events[1]["stop"]["reason"], "cancelled");
+    assert_eq!(events[1]["record"]["positions_processed"], 0);
+    // What would be refused anyway is.
+    page.send(json!({"type": "generate", "id": 3, "prompt": "Once", "options": {"top_k": -1}, "cancelled": true}));
+    assert_eq!(page.last_of(3).await["kind"], "invalid_option");
+    page.send(json!({"type": "generate", "id": 4, "prompt": "Once", "options": {"max_tokens": 2}, "cancelled": false}));
+    assert_eq!(page.last_of(4).await["stop"]["reason"], "max_tokens");
+}
+
+#[wasm_bindgen_test]
+async fn a_ping_is_answered_at_once_whatever_runs() {
+    let page = Page::new();
+    let ping = |id: u32| {
+        page.send(json!({"type": "ping", "id": id}));
+        assert_eq!(page.events().last().unwrap(), &json!({"type": "pong", "id": id}));
+    };
+    ping(1);
+    let stream = stalled_stream(&TINY_Q8_0[..9000]);
+    page.send_load(2, &[file("tiny.gguf", "stream", &stream)], json!({}));
+    told(&stream, "asked").await;
+    ping(3);
+    page.cancel(2);
+    assert_eq!(page.last_of(2).await["kind"], "cancelled");
+    page.load(4, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    page.listen(|page, event| {
+        if event["type"] == "step" && event["step"] == 1 {
+            page.send(json!({"type": "ping", "id": 6}));
+        }
+    });
+    let events = page.generate(5, "Once", json!({"max_tokens": 4, "seed": 1})).await;
+    assert_eq!((page.count(6, "pong"), events.last().unwrap()["type"].as_str()), (1, Some("done")));
 }
 
 #[wasm_bindgen_test]
@@ -498,44 +465,9 @@ async fn what_cannot_be_done_is_said_and_the_next_request_works() {
 }
 
 #[wasm_bindgen_test]
-async fn numbers_that_json_does_not_know_are_refused_by_name() {
-    let page = Page::new();
-    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
-    for (id, value) in [(2, f64::NAN), (3, f64::INFINITY), (4, -0.5)] {
-        let message = JSON::parse(r#"{"type": "generate", "prompt": "Once", "options": {}}"#).unwrap();
-        Reflect::set(&message, &"id".into(), &id.into()).unwrap();
-        let options = Reflect::get(&message, &"options".into()).unwrap();
-        Reflect::set(&options, &"temperature".into(), &value.into()).unwrap();
-        page.worker.handle(message);
-        let error = page.end_of(id).await.pop().unwrap();
-        assert_eq!(error["kind"], "invalid_option");
-        assert!(error["message"].as_str().unwrap().contains("`temperature`"), "{error}");
-    }
-}
-
-#[wasm_bindgen_test]
-async fn a_message_outside_the_protocol_is_answered_not_ignored() {
-    let page = Page::new();
-    for (message, id) in [
-        (json!({"type": "dance", "id": 1}), json!(1)),
-        (json!({"type": "generate", "id": 2}), json!(2)),
-        (json!({"type": "generate", "id": 3, "prompt": "x", "extra": 1}), json!(3)),
-        (json!({"type": "load", "id": 4, "name": "x", "files": [{"name": "a.gguf", "blob": "no blob"}]}), json!(4)),
-        (json!("hello"), Value::Null),
-    ] {
-        page.events.borrow_mut().clear();
-        page.send(message.clone());
-        turn().await;
-        let events = page.events.borrow();
-        assert_eq!(events.len(), 1, "{message}");
-        assert_eq!((&events[0]["kind"], &events[0]["id"]), (&json!("invalid_request"), &id), "{message}");
-    }
-}
-
-#[wasm_bindgen_test]
 fn limits_are_measured_also_in_memory_that_is_read_in_no_time() {
     let limits = limits::measure(1).unwrap();
-    assert!(limits.by_streams.iter().all(|&(_, speed)| speed > 0.1 && speed < 1000.0), "{limits:?}");
+    assert!(limits.by_streams.iter().all(|&(_, speed)| speed > 0.0 && speed.is_finite()), "{limits:?}");
     assert!(limits.by_streams.iter().any(|&(_, speed)| speed == limits.stream_gb_s), "{limits:?}");
     assert_eq!(limits::measure(0).unwrap_err().kind, ErrorKind::InvalidRequest);
     assert_eq!(limits::measure(u32::MAX).unwrap_err().kind, ErrorKind::OutOfMemory);

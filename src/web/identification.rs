@@ -47,7 +47,7 @@ impl Hashing {
     /// Reads the next piece, unless there is one still to be hashed.
     pub async fn read(&mut self) {
         if let (None, Some((_, file))) = (&self.read, self.files.front_mut()) {
-            self.read = Some(file.next().await);
+            self.read = Some(file.read().await);
         }
     }
 

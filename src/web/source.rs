@@ -122,7 +122,11 @@ impl Source {
         Ok(whole)
     }
 
-    async fn read(&mut self) -> Result<Option<Vec<u8>>> {
+    /// As [`next`](Self::next), but nothing after the piece is read meanwhile.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub async fn read(&mut self) -> Result<Option<Vec<u8>>> {
         if self.coming.is_empty() && !self.ask()? {
             return Ok(None);
         }
