@@ -43,7 +43,7 @@ impl Worker {
         let started = self.clock.now();
         let precision = wanted.precision.as_deref().map(str::parse::<Precision>).transpose()?;
         let mut sources = Sources(files.into_iter().map(Some).collect());
-        let sorted = self.sort(call, &mut sources).await?;
+        let (sorted, has_gguf) = self.sort(call, &mut sources).await?;
         let mut companions = Vec::with_capacity(sorted.companions.len());
         for &place in &sorted.companions {
             let source = sources.at(place)?;
@@ -51,10 +51,9 @@ impl Worker {
             sources.0[place] = None;
         }
         let companions: Vec<_> = companions.iter().map(|(name, bytes)| checkpoint::ModelFile { name, bytes }).collect();
-        let lent = match lacks_tokenizer(&sorted, &companions) {
-            true => Some(self.borrow_tokenizer(call, vocab_size(&companions)).await?),
-            false => None,
-        };
+        let given = companions.iter().any(is_tokenizer);
+        let lent =
+            if given || has_gguf { None } else { Some(self.borrow_tokenizer(call, vocab_size(&companions)).await?) };
 
         // Whoever names the SHA-256 wants no other file to be used.
         let again = match wanted.sha256 {
@@ -79,7 +78,17 @@ impl Worker {
             let sentence = format!("{name} is not the file it should be: its SHA-256 is {is} and not {should}");
             return Err(Error::new(ErrorKind::DamagedModel, sentence));
         }
+        let vocab_size = loaded.model.vocab_size();
+        let lent = match lent {
+            // A GGUF file may have been written without one.
+            None if !given && loaded.tokenizer.is_none() => Some(self.borrow_tokenizer(call, vocab_size).await?),
+            lent => lent,
+        };
         if let Some(tokenizer) = lent {
+            // Without a config.json this is the first that is known of the vocabulary.
+            if tokenizer.tokens.len() > vocab_size {
+                return Err(no_tokenizer(vocab_size));
+            }
             loaded.tokenizer = Some(tokenizer);
             loaded.notices.push("the files have no tokenizer: GPT-2's is used".to_owned());
         }
@@ -99,8 +108,8 @@ impl Worker {
         Ok(Event::Ready { id: call.id, model, options: OPTIONS.to_vec(), notices, load_ms, memory_bytes })
     }
 
-    /// Finds out what is what, and lets go of what is of no use.
-    async fn sort(&self, call: &Call, sources: &mut Sources) -> Result<Sorted> {
+    /// Finds out what is what, and lets go of what is of no use. Tells also whether there is a GGUF file.
+    async fn sort(&self, call: &Call, sources: &mut Sources) -> Result<(Sorted, bool)> {
         let mut beginnings = Vec::with_capacity(sources.0.len());
         for source in sources.0.iter_mut().flatten() {
             let bytes = call.unless_cancelled(source.head(HEAD_BYTES)).await??;
@@ -111,7 +120,8 @@ impl Worker {
         for &place in &sorted.ignored {
             sources.0[place] = None;
         }
-        Ok(sorted)
+        let has_gguf = sorted.streams.iter().any(|(place, _)| heads[*place].bytes.starts_with(b"GGUF"));
+        Ok((sorted, has_gguf))
     }
 
     /// Takes the weights in.
@@ -146,13 +156,7 @@ impl Worker {
     /// The tokenizer of a file that the page lends for it.
     async fn borrow_tokenizer(&self, call: &Call, vocab_size: usize) -> Result<gguf::Tokenizer> {
         if vocab_size < GPT2_TOKENS {
-            return Err(Error::new(
-                ErrorKind::BadTokenizer,
-                format!(
-                    "there is no tokenizer, and GPT-2's has {GPT2_TOKENS} tokens where this model has {vocab_size}; \
-                     give its tokenizer.json, or its vocab.json and merges.txt"
-                ),
-            ));
+            return Err(no_tokenizer(vocab_size));
         }
         let file: ModelFile = call.lent(|| self.send(&Event::LacksTokenizer { id: call.id })).await?;
         let mut source = Source::new(file)?;
@@ -168,11 +172,20 @@ impl Worker {
     }
 }
 
-/// Whether no file brings a tokenizer.
-fn lacks_tokenizer(sorted: &Sorted, companions: &[checkpoint::ModelFile<'_>]) -> bool {
-    let brings =
-        |file: &checkpoint::ModelFile<'_>| matches!(file.base_name(), "tokenizer.json" | "vocab.json" | "merges.txt");
-    !companions.iter().any(brings) && sorted.streams.iter().all(|(_, stream)| !stream.name.ends_with(".gguf"))
+/// Whether a small file is one of a tokenizer's.
+fn is_tokenizer(file: &checkpoint::ModelFile<'_>) -> bool {
+    matches!(file.base_name(), "tokenizer.json" | "vocab.json" | "merges.txt")
+}
+
+/// The refusal of a model that GPT-2's tokenizer has too many tokens for.
+fn no_tokenizer(vocab_size: usize) -> Error {
+    Error::new(
+        ErrorKind::BadTokenizer,
+        format!(
+            "there is no tokenizer, and GPT-2's has {GPT2_TOKENS} tokens where this model has {vocab_size}; give its \
+             tokenizer.json, or its vocab.json and merges.txt"
+        ),
+    )
 }
 
 /// What config.json says of the vocabulary; one that cannot be read is refused by the loader.

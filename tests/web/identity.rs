@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wasm_bindgen_test::wasm_bindgen_test;
 
-use super::page::{Page, Watched};
+use super::page::{Page, Watched, script};
 use super::{TINY_F32, TINY_Q8_0, sha256};
 
 /// A model in a file of so many pieces that hashing can be stopped between them: what follows its last tensor is of no
@@ -124,6 +124,36 @@ async fn nothing_is_read_for_a_model_that_is_unloaded_or_replaced() {
         assert_eq!(file.reads(), reads);
         assert_eq!(page.count(id, "identified"), 0);
     }
+}
+
+/// A port that listens is never collected: whoever opens a channel closes it.
+#[wasm_bindgen_test]
+async fn no_channel_stays_open() {
+    script(
+        "(() => {
+          const original = globalThis.MessageChannel, counts = (globalThis.channels = { made: 0, closed: 0, original });
+          globalThis.MessageChannel = function () {
+            const channel = new original(), close = channel.port1.close.bind(channel.port1);
+            counts.made += 1;
+            channel.port1.close = () => { counts.closed += 1; close(); };
+            return channel;
+          };
+        })()",
+    );
+    let page = Page::new();
+    let file = Watched::new(&large(TINY_Q8_0));
+    load_and_hold(&page, 1, &file).await;
+    for id in 2..10 {
+        run(&page, id).await;
+    }
+    file.release();
+    page.identified(1).await;
+    run(&page, 10).await;
+    let count = |name: &str| script(&format!("channels.{name}")).as_f64().unwrap();
+    let (made, closed) = (count("made"), count("closed"));
+    script("(globalThis.MessageChannel = channels.original)");
+    assert!(made > 1.0);
+    assert_eq!(made - closed, 1.0, "the worker's own one");
 }
 
 #[wasm_bindgen_test]

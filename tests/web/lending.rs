@@ -116,6 +116,25 @@ async fn a_model_that_cannot_be_gpt_2_s_is_refused_before_its_weights_are_read()
     assert_eq!(weights.reads(), 1, "its head");
 }
 
+/// Without a config.json, and in a GGUF file, the size of the vocabulary is known when the weights are.
+#[wasm_bindgen_test]
+async fn a_smaller_vocabulary_that_no_config_tells_of_is_refused_too() {
+    let page = Page::new();
+    lend(&page, file("lent.gguf", "blob", &blob(TINY_F32)));
+    let mut bare = TINY_F32.to_vec();
+    for at in 0..bare.len() - 14 {
+        if bare[at..].starts_with(b"tokenizer.ggml") {
+            bare[at] = b'T';
+        }
+    }
+    let asked = page.load(1, &[("bare.gguf", &bare)], None).await;
+    assert_eq!((page.count(1, "lacks_tokenizer"), &asked["kind"]), (0, &json!("bad_tokenizer")));
+    assert!(asked["message"].as_str().unwrap().contains("300"), "{asked}");
+    // With one beside it, it is as good as any.
+    let files: [(&str, &[u8]); 3] = [("bare.gguf", &bare), ("vocab.json", VOCAB), ("merges.txt", MERGES)];
+    assert_eq!(page.load(2, &files, None).await["type"], "ready");
+}
+
 #[wasm_bindgen_test]
 async fn a_load_that_waits_for_a_file_ends_when_it_is_cancelled_or_the_file_is_no_use() {
     let page = Page::new();

@@ -171,11 +171,12 @@ impl Watched {
         let watch = Function::new_with_args(
             "blob",
             "const slice = blob.slice.bind(blob), waiting = [];
-            Object.assign(blob, { reads: 0, held: false, gone: false });
+            Object.assign(blob, { reads: 0, bytes: 0, held: false, gone: false });
             blob.release = () => { blob.held = false; waiting.splice(0).forEach((go) => go()); };
             blob.slice = (from, to) => ({
               arrayBuffer: async () => {
                 blob.reads += 1;
+                blob.bytes += Math.min(to, blob.size) - from;
                 if (blob.held) await new Promise((go) => waiting.push(go));
                 if (blob.gone) throw new DOMException('the file is gone', 'NotReadableError');
                 return slice(from, to).arrayBuffer();
@@ -206,7 +207,17 @@ impl Watched {
         set(&self.0, "gone", &JsValue::TRUE);
     }
 
+    /// Pieces that were asked for.
     pub fn reads(&self) -> u32 {
-        Reflect::get(&self.0, &"reads".into()).unwrap().as_f64().unwrap() as u32
+        self.number("reads")
+    }
+
+    /// Bytes of these together.
+    pub fn bytes_read(&self) -> u32 {
+        self.number("bytes")
+    }
+
+    fn number(&self, name: &str) -> u32 {
+        Reflect::get(&self.0, &name.into()).unwrap().as_f64().unwrap() as u32
     }
 }
