@@ -19,6 +19,9 @@ const LONGEST_TEXT: u32 = 1 << 22;
 /// As much of a field's name as is looked at. None is as long.
 const LONGEST_NAME: u32 = 1 << 6;
 
+/// The longest text that is looked at as the value of an option, or in a list of these.
+const LONGEST_OPTION: u32 = 1 << 16;
+
 /// The longest list that is looked at as the value of an option. No option takes one as long.
 const LONGEST_LIST: u32 = 1 << 8;
 
@@ -35,7 +38,7 @@ pub fn request(message: &JsValue) -> Result<Request> {
         "generate" => &["type", "id", "prompt", "options", "cancelled"],
         "cancel" | "unload" | "ping" => &["type", "id"],
         "lend" => &["type", "id", "file"],
-        _ => return Err(refused(format!("there is no request `{kind}`"))),
+        _ => return Err(refused(format!("there is no request `{}`", kind.chars().take(64).collect::<String>()))),
     })?;
     let id = id_of(message).ok_or_else(|| fields.wrong("id", "a whole number from 0 to 2^32 - 1"))?;
     Ok(match kind.as_str() {
@@ -125,6 +128,7 @@ fn option(value: &JsValue) -> OptionValue {
     if let Some(number) = value.as_f64() {
         return OptionValue::Number(number);
     }
+    let text = |value: &JsValue| text(value, LONGEST_OPTION);
     if let Some(text) = text(value) {
         return OptionValue::String(text);
     }
@@ -168,7 +172,7 @@ impl<'a> Fields<'a> {
     }
 
     fn text(&self, name: &str) -> Result<String> {
-        text(&self.get(name)?).ok_or_else(|| self.wrong(name, "a text"))
+        text(&self.get(name)?, LONGEST_TEXT).ok_or_else(|| self.wrong(name, "a text"))
     }
 
     fn optional_text(&self, name: &str) -> Result<Option<String>> {
@@ -197,9 +201,9 @@ fn absent(value: &JsValue) -> bool {
     value.is_undefined() || value.is_null()
 }
 
-/// A text that is not too long.
-fn text(value: &JsValue) -> Option<String> {
-    value.dyn_ref::<JsString>().filter(|text| text.length() <= LONGEST_TEXT).map(String::from)
+/// A text of at most `longest` units.
+fn text(value: &JsValue, longest: u32) -> Option<String> {
+    value.dyn_ref::<JsString>().filter(|text| text.length() <= longest).map(String::from)
 }
 
 fn refused(why: String) -> Error {

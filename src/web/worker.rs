@@ -82,7 +82,9 @@ impl Worker {
                 }
             }
             Request::Load { id, name, files, precision, sha256 } => {
-                let sources = files.into_iter().map(Source::new).collect::<Result<Vec<_>>>();
+                // All of them, so that each download is taken over, and closed if nothing comes of it.
+                let sources: Vec<_> = files.into_iter().map(Source::new).collect();
+                let sources: Result<Vec<_>> = sources.into_iter().collect();
                 self.run(id, async move |worker, call| {
                     worker.load(call, sources?, Wanted { name, precision, sha256 }).await
                 });
