@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use gpt2_web::ErrorKind;
-use gpt2_web::gpt2::checkpoint::{self, ModelFile};
+use gpt2_web::gpt2::checkpoint::{self, HeaderReader, Loader, ModelFile, Options, Stream};
 use gpt2_web::gpt2::{Gpt2, Precision};
 use gpt2_web::model::LanguageModel;
 
@@ -148,4 +148,26 @@ fn room_for_positions_that_only_some_layers_got_is_no_harm() {
         reference.feed(&[6]).unwrap();
         bits(reference.feed(&[7]).unwrap())
     });
+}
+
+/// Memory that is refused in the middle of a load, although the numbers say that there is enough.
+#[test]
+fn a_load_that_finds_no_memory_says_whether_a_model_in_use_is_in_its_way() {
+    let file = std::fs::read("tests/fixtures/gguf/f32.gguf").unwrap();
+    let header = HeaderReader::new("tiny.gguf", None).push(&mut file.as_slice()).unwrap().unwrap();
+    for (held, fits_alone) in [(0, false), (1 << 20, true)] {
+        let mut bytes = 0;
+        loop {
+            let stream = Stream { name: "tiny.gguf".into(), size: Some(file.len() as u64), tokenizer_only: false };
+            let mut loader = Loader::new(&[], vec![stream], Options { held, ..Options::default() }).unwrap();
+            loader.begin_file("tiny.gguf").unwrap();
+            let (before, last) = file.split_at((header.data + header.tensors.last().unwrap().begin) as usize);
+            loader.push(before).unwrap();
+            let Err(error) = with_bytes(bytes, || loader.push(last)) else { break };
+            assert_eq!((error.kind, error.fits_alone), (ErrorKind::OutOfMemory, fits_alone), "{error}");
+            assert_eq!(error.message.contains("model in use"), fits_alone, "{error}");
+            bytes += SMALL.max(bytes / 4);
+        }
+        assert!(bytes > SMALL);
+    }
 }

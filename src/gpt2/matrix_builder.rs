@@ -159,7 +159,8 @@ impl MatrixBuilder {
             State::Repeated(other) => Ok(other),
             State::Turned(turned, precision) => {
                 let mut numbers = Numbers::room(outputs, inputs, precision)?;
-                let mut rows = vec![0.0; GATHERED.min(outputs) * inputs];
+                let mut rows = memory::room(GATHERED.min(outputs) * inputs)?;
+                rows.resize(GATHERED.min(outputs) * inputs, 0.0);
                 for first in (0..outputs).step_by(GATHERED) {
                     let count = GATHERED.min(outputs - first);
                     for (input, column) in turned.chunks_exact(outputs).enumerate() {

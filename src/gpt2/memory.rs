@@ -5,6 +5,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// One mebibyte, the unit of all sentences about memory.
 pub const MIB: u64 = 1 << 20;
 
+/// Bytes that are left when a pass or the data of a tensor begins: for what is small and cannot be refused, such as
+/// sentences, the choice of a token and the messages that tell of it, or a few rows of a file.
+const HEADROOM: usize = 4 << 20;
+
 /// Nothing yet, in one allocation of exactly the size of `count` numbers. Filling it as they come touches its memory
 /// once.
 ///
@@ -25,13 +29,13 @@ pub fn room_for<T>(numbers: &mut Vec<T>, count: usize) -> Result<()> {
     numbers.try_reserve_exact(more).map_err(|_| refused::<T>(more))
 }
 
-/// Takes `bytes` and gives them back.
+/// Takes room for all that is small and gives it back.
 ///
 /// # Errors
-/// `OutOfMemory` if there is no room for them.
-pub fn check_left(bytes: usize) -> Result<()> {
+/// `OutOfMemory` if there is none.
+pub fn check_headroom() -> Result<()> {
     // Seen by somebody, or the compiler leaves out both.
-    room::<u8>(bytes).map(|left| drop(std::hint::black_box(left)))
+    room::<u8>(HEADROOM).map(|left| drop(std::hint::black_box(left)))
 }
 
 fn refused<T>(count: usize) -> Error {

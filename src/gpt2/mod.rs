@@ -24,9 +24,6 @@ pub use config::Config;
 pub use linear::Precision;
 use network::{Network, Workspace};
 
-/// Bytes that are left when a pass begins: for the choice of the token and the messages that tell of it.
-const HEADROOM: usize = 4 << 20;
-
 /// A GPT-2 with the keys and values of the positions it has processed.
 ///
 /// Logits do not depend on how ids were divided into calls: `feed(a)` then `feed(b)` gives the bits of `feed(a ++ b)`,
@@ -72,7 +69,7 @@ impl Gpt2 {
             for _ in 0..scored {
                 rows.push(memory::room(config.vocab_size)?);
             }
-            memory::check_left(HEADROOM)?;
+            memory::check_headroom()?;
             Ok(rows)
         };
         reserve().map_err(|error: Error| {

@@ -14,7 +14,7 @@ use super::{Format, Loaded, ModelFile, Stream, gguf, sniff};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::linear::{Matrix, Precision};
 use crate::gpt2::matrix_builder::{MatrixBuilder, Order};
-use crate::gpt2::{Config, Gpt2};
+use crate::gpt2::{Config, Gpt2, memory};
 
 /// How to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +73,8 @@ pub struct Loader {
     held: BTreeMap<Slot, Held>,
     tokenizer: Option<gguf::Tokenizer>,
     notices: Vec<String>,
+    /// Bytes that the model needs, as far as the headers tell so far.
+    needed: u64,
     /// Bytes of weights taken.
     done: u64,
 }
@@ -131,6 +133,7 @@ impl Loader {
             held: BTreeMap::new(),
             tokenizer: None,
             notices: Vec::new(),
+            needed: 0,
             done: 0,
         })
     }
@@ -178,13 +181,11 @@ impl Loader {
     /// Memory that was refused although the numbers said there is enough: it is in pieces, or the machine has less. Without
     /// the model in use there would be more.
     fn told_of_held(&self, error: Error) -> Error {
-        let Options { precision, memory_limit, held, .. } = self.options;
-        match self.memory_needed(precision) {
-            Some(needed) if error.kind == ErrorKind::OutOfMemory && held > 0 && needed <= memory_limit => {
-                budget::beside(needed, memory_limit, held)
-            }
-            _ => error,
+        let Options { memory_limit, held, .. } = self.options;
+        if error.kind == ErrorKind::OutOfMemory && held > 0 && self.needed <= memory_limit {
+            return budget::beside(self.needed, memory_limit, held);
         }
+        error
     }
 
     fn advance(&mut self, open: &mut Open, mut bytes: &[u8]) -> Result<()> {
@@ -328,7 +329,8 @@ impl Loader {
         let precision = self.options.precision;
         let known = budget::needed(&self.found, None, precision, names.inputs_first);
         let Options { memory_limit, held, .. } = self.options;
-        budget::check(self.memory_needed(precision).unwrap_or(known), memory_limit, held)?;
+        self.needed = self.memory_needed(precision).unwrap_or(known);
+        budget::check(self.needed, memory_limit, held)?;
         Ok(plan)
     }
 
@@ -391,6 +393,7 @@ impl Loader {
             }
             (_, shape) => (shape.last().copied().unwrap_or(1), Target::plain(shape)?),
         };
+        memory::check_headroom()?;
         Ok(Receiver::new(&planned.name, dtype, row, planned.end - planned.begin, target))
     }
 

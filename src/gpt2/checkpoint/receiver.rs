@@ -60,7 +60,7 @@ impl Receiver {
     /// A receiver for the tensor `name` of `dtype`, whose rows have `row` numbers and take `bytes` in all.
     pub fn new(name: &str, dtype: GgmlDType, row: usize, bytes: u64, target: Target) -> Self {
         let row_bytes = row / dtype.block_size() * dtype.type_size();
-        // `memory` need not be asked for this: it is 64 KB, or one row.
+        // It is 64 KB, or one row: the loader looked for room for so much.
         let piece = (PIECE_BYTES / row_bytes).max(1) * row_bytes;
         let piece = usize::try_from(bytes).map_or(piece, |bytes| piece.min(bytes));
         let piece = vec![0; piece.div_ceil(4)];
