@@ -8,12 +8,17 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
-import { encode } from './onefile/base116.mjs';
+import { encode } from './onefile/base64.mjs';
 
 const MODEL = 'models/fairy-12m-q8_0.gguf';
+/** Where a line of a bundle is broken at the next place that allows it: a mail server may refuse more than 998 characters. */
+const LINE = 160;
 const PARTS = join(dirname(fileURLToPath(import.meta.url)), 'onefile');
 /** @type {import('esbuild').BuildOptions & { write: false }} */
-const ESBUILD = { bundle: true, minify: true, write: false, format: 'iife', charset: 'utf8', target: 'es2022', legalComments: 'inline' };
+const ESBUILD = {
+  bundle: true, minify: true, write: false, format: 'iife', charset: 'utf8', target: 'es2022', legalComments: 'inline',
+  lineLimit: LINE, logOverride: { 'empty-import-meta': 'silent' }, // the client asks for the place of its files only where they are not inline
+};
 
 const { values: { site, out } } = parseArgs({ options: { site: { type: 'string' }, out: { type: 'string' } } });
 if (!site || !out) throw new Error('onefile.mjs needs --site and --out');
@@ -24,20 +29,26 @@ const read = (path) => readFile(join(site, path), 'utf8');
 /** Bundles from an entry into one script. @param {import('esbuild').BuildOptions} options */
 async function script(options) {
   const { outputFiles } = await build({ ...ESBUILD, ...options });
-  const source = /** @type {import('esbuild').OutputFile[]} */ (outputFiles)[0]?.text.trim() ?? '';
+  return inline(/** @type {import('esbuild').OutputFile[]} */ (outputFiles)[0]?.text.trim() ?? '');
+}
+
+/** A source that can stand in an element of its own. @param {string} source */
+function inline(source) {
   // Either would end the script element, or open a state of the parser in which it does not end.
-  if (/<!--|<\/script/i.test(source)) throw new Error('the bundle holds a string that an inline script cannot');
+  if (/<!--|<\/script/i.test(source)) throw new Error('a source holds a string that an inline script cannot');
   return source;
 }
 
 /** @param {string} source */
 const hash = (source) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`;
 
+/** Text that the page hands on: no script of its own. @param {string} id @param {string} text @param {string} [attributes] */
+const part = (id, text, attributes = '') => `<script type="text/plain" id="${id}"${attributes}>\n${text.trim()}\n</script>\n`;
+
 /** @param {string} id @param {string} path within the site */
-const part = async (id, path) => {
+const packed = async (id, path) => {
   const file = await readFile(join(site, path));
-  const packed = gzipSync(file, { level: 9 });
-  return `<script type="text/plain" id="${id}" data-size="${file.length}" data-bytes="${packed.length}">${encode(packed)}</script>\n`;
+  return part(id, encode(gzipSync(file, { level: 9 })), ` data-size="${file.length}"`);
 };
 
 let html = await read('index.html');
@@ -62,9 +73,6 @@ const unpack = await script({ entryPoints: [join(PARTS, 'unpack-worker.js')] });
 const main = await script({
   stdin: { contents: [join(PARTS, 'assets.js'), ...modules.map((path) => `./${path}`)].map((path) => `import ${JSON.stringify(path)};`).join('\n'), resolveDir: resolve(site) },
   preserveSymlinks: true,
-  define: { WORKER_SOURCE: JSON.stringify(`${await read('gpt2_web.js')}\n${await read('worker.js')}`), UNPACK_SOURCE: JSON.stringify(unpack) },
-  // The client only asks for the place of its files where they are not inline.
-  logOverride: { 'empty-import-meta': 'silent' },
 });
 
 // The promise that no request is made, kept by the browser.
@@ -77,7 +85,9 @@ const policy = [
 html = html
   .replace(/<meta charset="utf-8">/, (charset) => `${charset}\n<meta http-equiv="Content-Security-Policy" content="${policy}">`)
   .replace('</head>', () => `<style>${style}</style>\n</head>`);
-const parts = await part('gpt2-web-wasm', 'gpt2_web_bg.wasm') + await part('gpt2-web-model', MODEL);
+const parts = part('gpt2-web-unpack', unpack)
+  + part('gpt2-web-worker', inline(`${await read('gpt2_web.js')}\n${await read('worker.js')}`))
+  + await packed('gpt2-web-wasm', 'gpt2_web_bg.wasm') + await packed('gpt2-web-model', MODEL);
 html = html.replace('</body>', () => `${parts}<script>${main}</script>\n</body>`);
 if (!html.includes('Content-Security-Policy') || !html.includes(style) || !html.includes(parts)) {
   throw new Error('index.html lacks <meta charset="utf-8">, </head> or </body>');

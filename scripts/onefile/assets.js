@@ -5,15 +5,18 @@ import catalog from '../../www/models/catalog.json';
 /** @typedef {import('../../www/client/worker-handle.js').InlineAssets} InlineAssets */
 /** @typedef {import('../../www/client/catalog.js').Catalog} Catalog */
 
+/** @param {string} id @returns {HTMLScriptElement} the element that holds a part */
+const part = (id) => /** @type {HTMLScriptElement} */ (document.getElementById(id));
+
 /**
  * @param {string} id of the element that holds the part
  * @param {(done: number, total: number) => void} [onProgress] in bytes
  * @returns {Promise<ArrayBuffer>}
  */
 async function unpack(id, onProgress) {
-  const element = /** @type {HTMLScriptElement} */ (document.getElementById(id));
-  const size = Number(element.dataset.size);
-  const url = URL.createObjectURL(new Blob([UNPACK_SOURCE], { type: 'text/javascript' }));
+  const { dataset, text } = part(id);
+  const size = Number(dataset.size);
+  const url = URL.createObjectURL(new Blob([part('gpt2-web-unpack').text], { type: 'text/javascript' }));
   const worker = new Worker(url);
   try {
     return await new Promise((resolve, reject) => {
@@ -23,7 +26,7 @@ async function unpack(id, onProgress) {
         else onProgress?.(done, size);
       };
       worker.onerror = ({ message }) => reject(new Error(`a part of this file could not be unpacked: ${message}`));
-      worker.postMessage({ text: element.textContent, bytes: Number(element.dataset.bytes), size });
+      worker.postMessage({ text, size });
     });
   } finally {
     worker.terminate();
@@ -33,7 +36,7 @@ async function unpack(id, onProgress) {
 
 /** @type {InlineAssets} */
 const assets = {
-  workerSource: async () => WORKER_SOURCE,
+  workerSource: async () => part('gpt2-web-worker').text,
   wasm: () => unpack('gpt2-web-wasm'),
   catalog: /** @type {Catalog} */ (catalog),
   model: async (onProgress) => new Blob([await unpack('gpt2-web-model', onProgress)]),

@@ -1,9 +1,9 @@
 // Decodes and decompresses one part, away from the page's thread.
-import { decode } from './base116.mjs';
+import { decode } from './base64.mjs';
 
-self.onmessage = async ({ data: { text, bytes, size } }) => {
+self.onmessage = async ({ data: { text, size } }) => {
   try {
-    const parts = decode(text, bytes);
+    const parts = decode(text);
     const packed = new ReadableStream({
       pull(controller) {
         const { value, done } = parts.next();

@@ -11,7 +11,7 @@ import { serve } from '../../scripts/server.mjs';
 export const BROWSERS = /** @type {BrowserName[]} */ ((process.env.GPT2_WEB_BROWSERS ?? 'chrome,firefox').split(','));
 
 /** @param {string} name */
-function required(name) {
+export function required(name) {
   const value = process.env[name];
   if (!value) throw new Error(`${name} is not set; ./build.sh test sets it`);
   return value;
@@ -50,9 +50,9 @@ export class Bench {
     return Visit.open(this.browser, `${this.server.url}/${hash}`, before);
   }
 
-  /** A new tab with the page in one file, opened from disk, its model loaded. */
-  fromDisk() {
-    return Visit.open(this.browser, pathToFileURL(required('GPT2_WEB_ONE_FILE')).href);
+  /** A new tab with the page in one file, opened from disk, its model loaded. @param {() => void} [before] the page's scripts */
+  fromDisk(before) {
+    return Visit.open(this.browser, pathToFileURL(required('GPT2_WEB_ONE_FILE')).href, before);
   }
 }
 

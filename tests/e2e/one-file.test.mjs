@@ -5,6 +5,28 @@ import { BROWSERS, Bench } from './harness.mjs';
 
 const KING = 'Once upon a time there was a king who';
 
+/** A function that needs a vector instruction: of plain SIMD (`v128.not`), of relaxed SIMD (`i32x4.relaxed_dot_i8x16_i7x16_add_s`). */
+const module = (/** @type {number[]} */ body) => new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0, 10, body.length + 5, 1, body.length + 3, 0, ...body, 0x1a, 0x0b]);
+const ZERO = [0xfd, 12, ...new Array(16).fill(0)];
+const PROBES = {
+  simd128: [...module([...ZERO, 0xfd, 77])],
+  'relaxed-simd': [...module([...ZERO, ...ZERO, ...ZERO, 0xfd, 0x93, 2])],
+};
+
+/** Runs before the page: keeps the record of the last run. */
+function keepRecord() {
+  const Original = Worker;
+  globalThis.Worker = class extends Original {
+    /** @param {string | URL} url */
+    constructor(url) {
+      super(url);
+      this.addEventListener('message', ({ data }) => {
+        if (data.type === 'done') /** @type {any} */ (globalThis).record = data.record;
+      });
+    }
+  };
+}
+
 for (const browser of BROWSERS) {
   describe(`the page in one file, in ${browser}`, () => {
     /** @type {Bench} */ let bench;
@@ -33,6 +55,18 @@ for (const browser of BROWSERS) {
       await visit.pick('tests/fixtures/gguf/f32.gguf');
       assert.equal(await visit.fact('layers × width'), '2 × 32, 2 heads');
       assert.equal((await visit.run('a', { temperature: 0, repetition_penalty: 1, max_tokens: 5 })).steps, 5);
+      await visit.leave();
+    });
+
+    // The module carries these kernels as a module of its own: where that fails, the next best ones take over in silence.
+    test('it computes with the best kernels that this browser has', async () => {
+      const visit = await bench.fromDisk(keepRecord);
+      const has = await visit.page.evaluate((probes) => Object.entries(probes)
+        .filter(([, bytes]) => WebAssembly.validate(new Uint8Array(bytes))).map(([name]) => name), PROBES);
+      const best = process.env.GPT2_WEB_SIMD === '0' ? 'scalar' : has.at(-1) ?? 'scalar';
+      if (browser === 'chrome' && process.env.GPT2_WEB_SIMD !== '0') assert.equal(best, 'relaxed-simd', 'the probe is wrong');
+      await visit.run(KING, { max_tokens: 3 });
+      assert.equal(await visit.page.evaluate(() => /** @type {any} */ (globalThis).record.identity.kernel), best);
       await visit.leave();
     });
 
