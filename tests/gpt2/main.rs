@@ -6,3 +6,4 @@ mod profile;
 mod reference;
 mod refusals;
 mod streaming;
+mod textbook;

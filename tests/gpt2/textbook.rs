@@ -1,0 +1,233 @@
+//! The whole network against GPT-2 as a textbook writes it: candle's operations in 64-bit floats, every position at
+//! once, no cache; over random weights in random small shapes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use candle_core::{D, DType, Device, IndexOp, Result, Tensor};
+use candle_nn::ops::softmax;
+use candle_transformers::utils::build_causal_mask;
+use gpt2_web::gpt2::Precision;
+use gpt2_web::model::LanguageModel;
+use proptest::prelude::*;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::fixture::{Safetensors, try_load};
+
+/// What a `config.json` says, under its names.
+#[derive(Debug, Clone)]
+struct Config {
+    vocab_size: usize,
+    n_positions: usize,
+    n_head: usize,
+    head_dim: usize,
+    n_layer: usize,
+    n_inner: usize,
+    layer_norm_epsilon: f64,
+    activation_function: &'static str,
+    scale_attn_weights: bool,
+    scale_attn_by_inverse_layer_idx: bool,
+    tie_word_embeddings: bool,
+}
+
+impl Config {
+    fn n_embd(&self) -> usize {
+        self.n_head * self.head_dim
+    }
+
+    fn json(&self) -> Vec<u8> {
+        serde_json::to_vec(&serde_json::json!({
+            "model_type": "gpt2",
+            "vocab_size": self.vocab_size,
+            "n_positions": self.n_positions,
+            "n_embd": self.n_embd(),
+            "n_head": self.n_head,
+            "n_layer": self.n_layer,
+            "n_inner": self.n_inner,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "activation_function": self.activation_function,
+            "scale_attn_weights": self.scale_attn_weights,
+            "scale_attn_by_inverse_layer_idx": self.scale_attn_by_inverse_layer_idx,
+            "tie_word_embeddings": self.tie_word_embeddings,
+        }))
+        .unwrap()
+    }
+
+    /// Every tensor of the checkpoint: its name, its shape, and how far its numbers lie from their mean at most, so
+    /// that what comes out of each part is about as large as what goes in.
+    fn tensors(&self) -> Vec<(String, Vec<usize>, f64)> {
+        let (width, inner) = (self.n_embd(), self.n_inner);
+        let spread = |inputs: usize| 1.7 / (inputs as f64).sqrt();
+        let mut all = vec![
+            ("wte.weight".to_owned(), vec![self.vocab_size, width], 1.0),
+            ("wpe.weight".to_owned(), vec![self.n_positions, width], 0.5),
+        ];
+        for layer in 0..self.n_layer {
+            let mut add =
+                |name: &str, shape: &[usize], spread| all.push((format!("h.{layer}.{name}"), shape.to_vec(), spread));
+            for (name, inputs, outputs, gain) in [
+                // Scores as far from each other as those of a trained model.
+                ("attn.c_attn", width, 3 * width, 1.5),
+                ("attn.c_proj", width, width, 1.0),
+                ("mlp.c_fc", width, inner, 1.0),
+                ("mlp.c_proj", inner, width, 1.0),
+            ] {
+                add(&format!("{name}.weight"), &[inputs, outputs], gain * spread(inputs));
+                add(&format!("{name}.bias"), &[outputs], 0.3);
+            }
+            for name in ["ln_1", "ln_2"] {
+                add(&format!("{name}.weight"), &[width], 0.4);
+                add(&format!("{name}.bias"), &[width], 0.3);
+            }
+        }
+        all.push(("ln_f.weight".to_owned(), vec![width], 0.4));
+        all.push(("ln_f.bias".to_owned(), vec![width], 0.3));
+        if !self.tie_word_embeddings {
+            all.push(("lm_head.weight".to_owned(), vec![self.vocab_size, width], 1.0));
+        }
+        all
+    }
+}
+
+/// The weights by name, and the same as a file.
+fn random_weights(config: &Config, seed: u64) -> (HashMap<String, Tensor>, Safetensors) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (mut weights, mut file) = (HashMap::new(), BTreeMap::new());
+    for (name, shape, spread) in config.tensors() {
+        let mean = if name.contains("ln_") && name.ends_with("weight") { 1.0 } else { 0.0 };
+        let numbers: Vec<f32> = (0..shape.iter().product())
+            .map(|_| (mean + spread * (f64::from(random.next_u32()) / 2f64.powi(31) - 1.0)) as f32)
+            .collect();
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let tensor = Tensor::from_vec(numbers, shape.clone(), &Device::Cpu).unwrap().to_dtype(DType::F64).unwrap();
+        weights.insert(name.clone(), tensor);
+        file.insert(name, ("F32".to_owned(), shape, bytes));
+    }
+    (weights, Safetensors(file))
+}
+
+/// Logits after each of `ids`: `[ids.len(), vocab_size]`.
+fn textbook(config: &Config, weights: &HashMap<String, Tensor>, ids: &[u32]) -> Result<Tensor> {
+    let (n, width) = (ids.len(), config.n_embd());
+    let weight = |name: &str| weights[&format!("{name}.weight")].clone();
+    let bias = |name: &str| weights[&format!("{name}.bias")].clone();
+    let norm = |name: &str, x: &Tensor| {
+        let centred = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
+        let variance = centred.sqr()?.mean_keepdim(D::Minus1)?;
+        let normal = centred.broadcast_div(&(variance + config.layer_norm_epsilon)?.sqrt()?)?;
+        normal.broadcast_mul(&weight(name))?.broadcast_add(&bias(name))
+    };
+    let linear = |name: &str, x: &Tensor| x.matmul(&weight(name))?.broadcast_add(&bias(name));
+    // [n, width] -> [heads, n, head_dim]
+    let split = |x: Tensor| x.contiguous()?.reshape((n, config.n_head, config.head_dim))?.transpose(0, 1)?.contiguous();
+    let mask = build_causal_mask(n, 0, &Device::Cpu)?.unsqueeze(0)?.broadcast_as((config.n_head, n, n))?;
+    let never = Tensor::new(f64::NEG_INFINITY, &Device::Cpu)?.broadcast_as(mask.shape())?;
+
+    let tokens = weights["wte.weight"].index_select(&Tensor::new(ids, &Device::Cpu)?, 0)?;
+    let mut x = (tokens + weights["wpe.weight"].i(..n)?)?;
+    for layer in 0..config.n_layer {
+        let name = |part: &str| format!("h.{layer}.{part}");
+
+        let qkv = linear(&name("attn.c_attn"), &norm(&name("ln_1"), &x)?)?;
+        let [q, k, v] = [0, 1, 2].map(|part| qkv.narrow(1, part * width, width).and_then(split));
+        let mut scores = q?.matmul(&k?.t()?)?;
+        if config.scale_attn_weights {
+            scores = (scores / (config.head_dim as f64).sqrt())?;
+        }
+        if config.scale_attn_by_inverse_layer_idx {
+            scores = (scores / (layer + 1) as f64)?;
+        }
+        let attention = softmax(&mask.where_cond(&never, &scores)?, D::Minus1)?;
+        let heads = attention.matmul(&v?)?.transpose(0, 1)?.reshape((n, width))?;
+        x = (x + linear(&name("attn.c_proj"), &heads)?)?;
+
+        let inner = linear(&name("mlp.c_fc"), &norm(&name("ln_2"), &x)?)?;
+        let inner = match config.activation_function {
+            "gelu_new" => inner.gelu()?,
+            "gelu" => inner.gelu_erf()?,
+            "relu" => inner.relu()?,
+            "silu" => inner.silu()?,
+            other => unreachable!("{other}"),
+        };
+        x = (x + linear(&name("mlp.c_proj"), &inner)?)?;
+    }
+    let head = if config.tie_word_embeddings { "wte.weight" } else { "lm_head.weight" };
+    norm("ln_f", &x)?.matmul(&weights[head].t()?)
+}
+
+/// The difference between the logits of the network and of the textbook, and their size: root mean squares.
+fn difference(config: &Config, precision: Precision, seed: u64, ids: &[u32]) -> (f64, f64) {
+    let (weights, file) = random_weights(config, seed);
+    let files = [("config.json".to_owned(), config.json()), ("model.safetensors".to_owned(), file.file())];
+    let mut model = try_load(&files, Some(precision)).unwrap_or_else(|error| panic!("{config:?}: {error}")).model;
+    let wanted = textbook(config, &weights, ids).unwrap().to_vec2::<f64>().unwrap().concat();
+    let got = model.score(ids).unwrap().concat();
+    assert_eq!(got.len(), wanted.len());
+    let mean = |sum: f64| (sum / wanted.len() as f64).sqrt();
+    let squares = got.iter().zip(&wanted).map(|(&got, wanted)| (f64::from(got) - wanted).powi(2));
+    (mean(squares.sum()), mean(wanted.iter().map(|logit| logit * logit).sum()))
+}
+
+/// Configurations whose widths are multiples of `unit`.
+fn configs(unit: usize) -> impl Strategy<Value = Config> {
+    let heads = (1..=5usize, 1..=13usize).prop_map(move |(n_head, head_dim)| (n_head, head_dim * unit));
+    let sizes = (1..=90usize, 1..=24usize, 1..=3usize, 1..=70usize);
+    let epsilon = prop::sample::select(&[1e-5, 1e-6, 1e-3]);
+    let activation = prop::sample::select(&["gelu_new", "gelu", "relu", "silu"]);
+    (heads, sizes, epsilon, activation, any::<[bool; 3]>()).prop_map(
+        move |(
+            (n_head, head_dim),
+            (vocab_size, n_positions, n_layer, n_inner),
+            layer_norm_epsilon,
+            activation,
+            flags,
+        )| {
+            Config {
+                vocab_size,
+                n_positions,
+                n_head,
+                head_dim,
+                n_layer,
+                n_inner: n_inner * unit,
+                layer_norm_epsilon,
+                activation_function: activation,
+                scale_attn_weights: flags[0],
+                scale_attn_by_inverse_layer_idx: flags[1],
+                tie_word_embeddings: flags[2],
+            }
+        },
+    )
+}
+
+/// As many ids as the context takes, at most.
+fn with_ids(config: impl Strategy<Value = Config>) -> impl Strategy<Value = (Config, Vec<u32>)> {
+    config.prop_flat_map(|config| {
+        let ids = prop::collection::vec(0..config.vocab_size as u32, 1..=config.n_positions);
+        (Just(config), ids)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn in_f32_the_network_is_the_textbook((config, ids) in with_ids(configs(1)), seed: u64) {
+        let (off, size) = difference(&config, Precision::F32, seed, &ids);
+        prop_assert!(off <= 1e-5 * size.max(0.1), "{} beside {}: {:?}", off, size, config);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Rounded weights, activations, keys and values move the logits by a share of their size.
+    #[test]
+    fn in_blocks_the_network_is_near_the_textbook((config, ids) in with_ids(configs(32)), seed: u64) {
+        // Unscaled scores of wide heads are so far apart that the least rounding changes which one is greatest.
+        let config = Config { scale_attn_weights: true, ..config };
+        for (precision, share) in [(Precision::Q8_0, 0.06), (Precision::Q4_0, 0.5)] {
+            let (off, size) = difference(&config, precision, seed, &ids);
+            prop_assert!(off <= share * size.max(0.1), "{:?}: {} beside {}: {:?}", precision, off, size, config);
+        }
+    }
+}
