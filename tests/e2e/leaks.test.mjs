@@ -1,0 +1,100 @@
+// What runs and loads leave behind: nothing. Chromium alone tells.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Bench, BROWSERS } from './harness.mjs';
+
+const TINY = 'tests/fixtures/gguf/f32.gguf';
+const RUNS = 200;
+const LOADS = 20;
+/** A heap may grow by this much: compiled code, caches that fill once. A leak of 10 KB a run is twice as much. */
+const SLACK = 1e6;
+
+/** Runs before the page: keeps an eye on what it and its worker make, without keeping it alive. */
+function watch() {
+  /** @param {string[]} kinds */
+  const count = (kinds) => {
+    const scope = /** @type {any} */ (globalThis);
+    /** @type {Record<string, WeakRef<object>[]>} */ const made = {};
+    for (const kind of kinds) {
+      /** @type {WeakRef<object>[]} */ const list = made[kind] = [];
+      scope[kind] = class extends scope[kind] {
+        /** @param {any[]} given */
+        constructor(...given) {
+          super(...given);
+          // A channel is forgotten at once; its ports are what remains.
+          list.push(new WeakRef(this.port1 ?? this));
+        }
+      };
+    }
+    const { createObjectURL, revokeObjectURL } = URL;
+    const addresses = new Set();
+    URL.createObjectURL = (blob) => {
+      const url = createObjectURL.call(URL, blob);
+      addresses.add(url);
+      return url;
+    };
+    URL.revokeObjectURL = (url) => {
+      addresses.delete(url);
+      revokeObjectURL.call(URL, url);
+    };
+    scope.living = () => ({
+      ...Object.fromEntries(Object.entries(made).map(([kind, list]) => [kind, list.filter((ref) => ref.deref()).length])),
+      addresses: addresses.size,
+    });
+  };
+  const Original = Worker;
+  globalThis.Worker = class extends Original {
+    /** @param {string | URL} url */
+    constructor(url) {
+      const base = JSON.stringify(new URL(url, location.href).href);
+      const source = `(${count})(['MessageChannel', 'ReadableStream']); self.GPT2_WEB_BASE = ${base}; importScripts(${base});`;
+      const own = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
+      super(own);
+      URL.revokeObjectURL(own);
+    }
+  };
+  count(['MessageChannel', 'ReadableStream', 'Worker']);
+}
+
+/** What lives in a page or a worker, and the size of its heap, when its rubbish is gone. @param {import('puppeteer-core').CDPSession} client */
+async function living(client) {
+  await client.send('HeapProfiler.collectGarbage');
+  const { result } = await client.send('Runtime.evaluate', { expression: 'living()', returnByValue: true });
+  return { counts: result.value, heap: (await client.send('Runtime.getHeapUsage')).usedSize };
+}
+
+test(`${RUNS} runs and ${LOADS} loads leave no port, no worker, no address of a blob and no memory behind`, { skip: !BROWSERS.includes('chrome') }, async (context) => {
+  const bench = await Bench.open('chrome');
+  try {
+    const visit = await bench.served('', watch);
+    const session = await visit.page.createCDPSession();
+    const work = async (/** @type {number} */ runs, /** @type {number} */ loads) => {
+      for (let load = 0; load < loads; load++) await visit.pick(TINY);
+      for (let run = 0; run < runs; run++) assert.equal((await visit.run('a b', { max_tokens: 3, seed: run })).error, '');
+    };
+    const measure = async () => {
+      const workers = visit.page.workers();
+      assert.equal(workers.length, 1);
+      return {
+        page: await living(session),
+        worker: await living(/** @type {import('puppeteer-core').WebWorker} */ (workers[0]).client),
+        memory: await visit.fact('memory of the worker'),
+      };
+    };
+    await work(20, 3);
+    const before = await measure();
+    await work(RUNS, LOADS);
+    const after = await measure();
+    context.diagnostic(`before ${JSON.stringify(before)}; after ${JSON.stringify(after)}`);
+    for (const place of /** @type {const} */ (['page', 'worker'])) {
+      // There may be fewer: what the last run before was about to give back.
+      for (const [kind, count] of Object.entries(after[place].counts)) assert.ok(count <= before[place].counts[kind], `${kind} in the ${place}: ${before[place].counts[kind]}, and then ${count}`);
+      const grown = after[place].heap - before[place].heap;
+      assert.ok(grown < SLACK, `the heap of the ${place} grew by ${grown} bytes`);
+    }
+    assert.equal(after.memory, before.memory);
+    await visit.leave();
+  } finally {
+    await bench.close();
+  }
+});
