@@ -72,6 +72,11 @@ fn config() {
     replay("config", targets::config);
 }
 
+#[test]
+fn request() {
+    replay("request", targets::request);
+}
+
 /// A seed that is refused at its first byte would find nothing.
 #[test]
 fn the_seeds_are_accepted() {
@@ -83,5 +88,9 @@ fn the_seeds_are_accepted() {
             ModelFile { name: "config.json", bytes: include_bytes!("../fuzz/seeds/config/plain") },
         ];
         checkpoint::load(&files, None, &mut |_, _| {}).unwrap();
+    }
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/request")).unwrap() {
+        let seed = std::fs::read(file.unwrap().path()).unwrap();
+        serde_json::from_slice::<gpt2_web::web::protocol::Request>(&seed).unwrap();
     }
 }
