@@ -36,9 +36,10 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
       Makes dist/: the page for any static host, and dist/gpt2-web.html, the whole of it in one file that also runs
       when it is opened from disk. Takes minutes: link-time optimisation over all crates, then wasm-opt.
 
-  ./build.sh test [--dist | --large]
+  ./build.sh test [--dist | --random [N] | --large]
       Every check: format, lints, native tests, types, and the tests in headless Chromium and Firefox. With
-      --dist also the tests of what `build` makes; with --large only those with models of full size, which take
+      --dist also the tests of what `build` makes; with --random only runs, cancels, loads, panics and hostile messages
+      in a random order, N (5000) in each browser; with --large only the tests with models of full size, which take
       minutes and gigabytes of disk.
 
   ./build.sh bench [OPTION]...

@@ -39,9 +39,16 @@ check_format() { cargo fmt --check; }
 
 check_lints() {
   cargo clippy --locked --all-targets -- -D warnings
+  # src/web exists for wasm only. The profile of the tests to come, which then find their macros compiled.
+  local arguments=(--profile quick "${WASM_ARGUMENTS[@]}" --lib --test web)
   if [[ $TOOLCHAIN == rustup ]]; then
-    # src/web exists for wasm only. The profile of the tests to come, which then find their macros compiled.
-    "${WASM_ENV[@]}" cargo clippy --profile quick "${WASM_ARGUMENTS[@]}" --lib --test web -- -D warnings
+    "${WASM_ENV[@]}" cargo clippy "${arguments[@]}" -- -D warnings
+  elif has_debian_clippy; then
+    # By its path: cargo would look for its subcommand among rustup's first.
+    "${WASM_ENV[@]}" CARGO="$WASM_CARGO" /usr/bin/cargo-clippy clippy "${arguments[@]}" -- -D warnings
+  else
+    say "Debian's clippy is not here (package rust-web-clippy): the code for wasm is compiled, with warnings as errors"
+    "${WASM_ENV[@]}" "$WASM_CARGO" check -Zwarnings --config 'build.warnings="deny"' "${arguments[@]}"
   fi
 }
 
@@ -102,6 +109,15 @@ test_without_simd() {
   test_in_browser chromium DEDICATED_WORKER
 }
 
+# The page of a build with --no-simd, as somebody meets it.
+test_end_to_end_without_simd() {
+  local SIMD=0
+  linked_site quick
+  node scripts/onefile.mjs --site "$SITE" --out target/gpt2-web-scalar.html
+  GPT2_WEB_SIMD=0 GPT2_WEB_BROWSERS=chrome GPT2_WEB_SITE=$PWD/$SITE GPT2_WEB_ONE_FILE=$PWD/target/gpt2-web-scalar.html \
+    node --test --test-reporter=spec tests/e2e/one-file.test.mjs
+}
+
 # The states that a healthy worker never brings about.
 test_page() { node --test --test-reporter=spec --test-concurrency=1 tests/page/*.test.mjs; }
 
@@ -116,7 +132,14 @@ test_end_to_end() {
 # The optimised module and the page in one file as they are shipped, against the page served from the same folder.
 test_dist() {
   ./build.sh build
-  GPT2_WEB_SITE=$PWD/dist GPT2_WEB_ONE_FILE=$PWD/dist/gpt2-web.html node --test --test-reporter=spec tests/e2e/one-file.test.mjs
+  GPT2_WEB_SITE=$PWD/dist GPT2_WEB_ONE_FILE=$PWD/dist/gpt2-web.html node --test --test-reporter=spec --test-concurrency=1 \
+    tests/e2e/one-file.test.mjs tests/e2e/html.test.mjs
+}
+
+# test_random [N]: N random things in each browser.
+test_random() {
+  linked_site quick
+  GPT2_WEB_RUNS=${1:-5000} GPT2_WEB_SITE=$PWD/$SITE node --test --test-reporter=spec tests/e2e/random-runs.test.mjs
 }
 
 # Models of full size, which take minutes and gigabytes of disk.
@@ -132,6 +155,15 @@ cmd_test() {
     (($# == 0)) || usage_error "test --large: unknown argument $1"
     need_chromium
     stage "models of full size, in Chromium" test_large
+    printf '\n%d passed, %d failed\n' "$PASSED" "$FAILED"
+    return
+  fi
+  if [[ ${1:-} == --random ]]; then
+    shift
+    [[ ${1:-1} =~ ^[1-9][0-9]*$ ]] && (($# <= 1)) || usage_error "test --random takes a number of runs, not: $*"
+    need_chromium
+    need_firefox
+    stage "random runs, in Chromium and Firefox" test_random "$@"
     printf '\n%d passed, %d failed\n' "$PASSED" "$FAILED"
     return
   fi
@@ -157,6 +189,7 @@ cmd_test() {
   stage "Rust in Firefox, in a worker" test_in_browser firefox DEDICATED_WORKER
   stage "end to end, in Chromium and Firefox" test_end_to_end
   stage "Rust without SIMD, in Chromium" test_without_simd
+  stage "end to end without SIMD, in Chromium" test_end_to_end_without_simd
   if ((dist)); then stage "dist/, in Chromium and Firefox" test_dist; fi
   printf '\nall stages: %d min %02d s\n%d passed, %d failed\n' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) "$PASSED" "$FAILED"
 }

@@ -67,6 +67,12 @@ has_debian_wasm() {
   [[ -d $sysroot/lib/rustlib/src/rust/library/std ]] && compgen -G '/usr/bin/wasm-ld*' >/dev/null
 }
 
+# The linter of Debian's Rust, which comes in a package of its own.
+has_debian_clippy() {
+  [[ -x /usr/bin/cargo-clippy ]] || apt_install "Rust's linter" rust-web-clippy || true
+  [[ -x /usr/bin/cargo-clippy ]]
+}
+
 debian_rust_packages() {
   # The linker is versioned like the LLVM that this Rust was built with.
   local llvm
