@@ -32,11 +32,17 @@ test('one seed gives one text; standard error has one line about it; the record 
   assert.equal((await generate(args)).out, first.out);
 });
 
+/** The run goes on while this test reads: on a busy machine it may be over first, and is tried again. */
+const TRIES = 10;
+
 test('text comes piece by piece', async () => {
   const lengths = new Set();
-  const { code } = await generate(['Once upon a time', '--max-tokens', '200', '--seed', '7'], (_, out) => lengths.add(out.length));
-  assert.equal(code, 0);
-  // A busy machine hands over several tokens at once; all of them at once would be no stream.
+  // All of it at once would be no stream, however often.
+  for (let tries = 0; tries < TRIES && lengths.size < 3; tries++) {
+    lengths.clear();
+    const { code } = await generate(['Once upon a time', '--max-tokens', '400', '--seed', '7'], (_, out) => lengths.add(out.length));
+    assert.equal(code, 0);
+  }
   assert.ok(lengths.size >= 3, `the output came in ${lengths.size} pieces`);
 });
 
@@ -66,12 +72,15 @@ test('what cannot be understood is refused in a sentence', async () => {
 });
 
 test('Ctrl-C ends the run, not only the program', async () => {
-  let interrupted = false;
-  const { code, err } = await generate(['Once upon a time', '--max-tokens', '100000'], (child, out) => {
-    if (interrupted || out.length < 20) return;
-    interrupted = true;
-    child.kill('SIGINT');
-  });
-  assert.equal(code, 130);
-  assert.match(err, /^\[cancelled: /);
+  let end;
+  for (let tries = 0; tries < TRIES && !/^\[cancelled: /.test(end?.err ?? ''); tries++) {
+    let interrupted = false;
+    end = await generate(['Once upon a time', '--max-tokens', '100000'], (child, out) => {
+      if (interrupted || out.length < 20) return;
+      interrupted = true;
+      child.kill('SIGINT');
+    });
+  }
+  assert.match(end?.err ?? '', /^\[cancelled: /);
+  assert.equal(end?.code, 130);
 });

@@ -18,7 +18,50 @@ export function required(name) {
 }
 
 /** Long enough for a busy machine: a test that waits this long has failed. */
-const PATIENCE = { timeout: 60_000 };
+const PATIENCE = { timeout: 120_000 };
+
+/** Runs before the page: each worker runs `preamble` first. @param {string} preamble */
+function prepareWorkers(preamble) {
+  const Original = Worker;
+  globalThis.Worker = class extends Original {
+    /** @param {string | URL} url */
+    constructor(url) {
+      const base = JSON.stringify(new URL(url, location.href).href);
+      const own = URL.createObjectURL(new Blob([`${preamble}; self.GPT2_WEB_BASE = ${base}; importScripts(${base});`], { type: 'text/javascript' }));
+      super(own);
+      URL.revokeObjectURL(own);
+      /** @type {any} */ (globalThis).preparedWorker = this;
+    }
+  };
+}
+
+/** A script that runs before the page and has each of its workers run `preamble` first. @param {string} preamble */
+export const preparing = (preamble) => `(${prepareWorkers})(${JSON.stringify(preamble)});`;
+
+/** What a worker can be told beside its requests: to panic, and to wait when it has posted so many events of a type. */
+const OBEDIENT = `{
+  let held = null;
+  const waiting = [];
+  const post = MessagePort.prototype.postMessage;
+  // Between two steps the worker lets its messages in through a channel: whoever keeps that message holds the run.
+  MessagePort.prototype.postMessage = function (...message) {
+    if (held?.left === 0) waiting.push(() => post.apply(this, message));
+    else post.apply(this, message);
+  };
+  const report = self.postMessage;
+  self.postMessage = function (event, ...more) {
+    if (held && event?.type === held.type && held.left > 0) held.left--;
+    return report.call(self, event, ...more);
+  };
+  self.addEventListener('message', (event) => {
+    const { panic, hold } = event.data ?? {};
+    if (panic === undefined && hold === undefined) return;
+    event.stopImmediatePropagation();
+    if (panic) wasm_bindgen.provoke_panic(panic);
+    held = hold;
+    if (!held) for (const go of waiting.splice(0)) go();
+  });
+}`;
 
 /** One browser and one server for the tests of a file. */
 export class Bench {
@@ -45,12 +88,17 @@ export class Bench {
     await this.server.close();
   }
 
-  /** A new tab with the served page, its model loaded. @param {string} [hash] @param {() => void} [before] the page's scripts */
-  served(hash = '', before) {
-    return Visit.open(this.browser, `${this.server.url}/${hash}`, before);
+  /** A new tab with the served page, its model loaded. @param {string} [before] the page's scripts runs this one */
+  served(before) {
+    return Visit.open(this.browser, `${this.server.url}/`, before);
   }
 
-  /** A new tab with the page in one file, opened from disk, its model loaded. @param {() => void} [before] the page's scripts */
+  /** The same, with a worker that can be held and made to panic. */
+  obedient() {
+    return this.served(preparing(OBEDIENT));
+  }
+
+  /** A new tab with the page in one file, opened from disk, its model loaded. @param {string} [before] the page's scripts runs this one */
   fromDisk(before) {
     return Visit.open(this.browser, pathToFileURL(required('GPT2_WEB_ONE_FILE')).href, before);
   }
@@ -66,9 +114,14 @@ export class Visit {
     this.page = page;
   }
 
-  /** @param {import('puppeteer-core').Browser} browser @param {string} url @param {() => void} [before] the page's scripts */
+  /**
+   * @param {import('puppeteer-core').Browser} browser
+   * @param {string} url
+   * @param {string} [before] the page's scripts runs this one
+   */
   static async open(browser, url, before) {
     const page = await browser.newPage();
+    page.setDefaultTimeout(PATIENCE.timeout);
     await page.setViewport({ width: 1200, height: 900 });
     const visit = new Visit(page);
     page.on('console', (message) => {
@@ -173,6 +226,26 @@ export class Visit {
     const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await this.page.$('#model-files'));
     await input.uploadFile(...paths);
     await this.page.evaluate(() => /** @type {any} */ (globalThis).settled);
+  }
+
+  /** The run to come waits when its worker has posted so many events of a type. @param {'prefill' | 'step'} type @param {number} number */
+  hold(type, number) {
+    return this.#tell({ hold: { type, left: number } });
+  }
+
+  /** The run goes on. What was told the worker before reaches it before. */
+  release() {
+    return this.#tell({ hold: null });
+  }
+
+  /** The engine panics. @param {string} panic */
+  panic(panic) {
+    return this.#tell({ panic });
+  }
+
+  /** @param {object} word */
+  #tell(word) {
+    return this.page.evaluate((word) => /** @type {any} */ (globalThis).preparedWorker.postMessage(word), word);
   }
 
   /** Keeps what the output holds at each of its changes, and whether the run went on then. */

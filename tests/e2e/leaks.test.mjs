@@ -1,7 +1,7 @@
 // What runs and loads leave behind: nothing. Chromium alone tells.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Bench, BROWSERS } from './harness.mjs';
+import { BROWSERS, Bench, preparing } from './harness.mjs';
 
 const TINY = 'tests/fixtures/gguf/f32.gguf';
 const RUNS = 200;
@@ -9,52 +9,40 @@ const LOADS = 20;
 /** A heap may grow by this much: compiled code, caches that fill once. A leak of 10 KB a run is twice as much. */
 const SLACK = 1e6;
 
-/** Runs before the page: keeps an eye on what it and its worker make, without keeping it alive. */
-function watch() {
-  /** @param {string[]} kinds */
-  const count = (kinds) => {
-    const scope = /** @type {any} */ (globalThis);
-    /** @type {Record<string, WeakRef<object>[]>} */ const made = {};
-    for (const kind of kinds) {
-      /** @type {WeakRef<object>[]} */ const list = made[kind] = [];
-      scope[kind] = class extends scope[kind] {
-        /** @param {any[]} given */
-        constructor(...given) {
-          super(...given);
-          // A channel is forgotten at once; its ports are what remains.
-          list.push(new WeakRef(this.port1 ?? this));
-        }
-      };
-    }
-    const { createObjectURL, revokeObjectURL } = URL;
-    const addresses = new Set();
-    URL.createObjectURL = (blob) => {
-      const url = createObjectURL.call(URL, blob);
-      addresses.add(url);
-      return url;
+/** Keeps an eye on what a page or a worker makes of these kinds, without keeping it alive. @param {string[]} kinds */
+function watch(kinds) {
+  const scope = /** @type {any} */ (globalThis);
+  /** @type {Record<string, WeakRef<object>[]>} */ const made = {};
+  for (const kind of kinds) {
+    /** @type {WeakRef<object>[]} */ const list = made[kind] = [];
+    scope[kind] = class extends scope[kind] {
+      /** @param {any[]} given */
+      constructor(...given) {
+        super(...given);
+        // A channel is forgotten at once; its ports are what remains.
+        list.push(new WeakRef(this.port1 ?? this));
+      }
     };
-    URL.revokeObjectURL = (url) => {
-      addresses.delete(url);
-      revokeObjectURL.call(URL, url);
-    };
-    scope.living = () => ({
-      ...Object.fromEntries(Object.entries(made).map(([kind, list]) => [kind, list.filter((ref) => ref.deref()).length])),
-      addresses: addresses.size,
-    });
+  }
+  const { createObjectURL, revokeObjectURL } = URL;
+  const addresses = new Set();
+  URL.createObjectURL = (blob) => {
+    const url = createObjectURL.call(URL, blob);
+    addresses.add(url);
+    return url;
   };
-  const Original = Worker;
-  globalThis.Worker = class extends Original {
-    /** @param {string | URL} url */
-    constructor(url) {
-      const base = JSON.stringify(new URL(url, location.href).href);
-      const source = `(${count})(['MessageChannel', 'ReadableStream']); self.GPT2_WEB_BASE = ${base}; importScripts(${base});`;
-      const own = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
-      super(own);
-      URL.revokeObjectURL(own);
-    }
+  URL.revokeObjectURL = (url) => {
+    addresses.delete(url);
+    revokeObjectURL.call(URL, url);
   };
-  count(['MessageChannel', 'ReadableStream', 'Worker']);
+  scope.living = () => ({
+    ...Object.fromEntries(Object.entries(made).map(([kind, list]) => [kind, list.filter((ref) => ref.deref()).length])),
+    addresses: addresses.size,
+  });
 }
+
+const WATCHED = ['MessageChannel', 'ReadableStream'];
+const BEFORE = `${preparing(`(${watch})(${JSON.stringify(WATCHED)})`)} (${watch})(${JSON.stringify([...WATCHED, 'Worker'])});`;
 
 /** What lives in a page or a worker, and the size of its heap, when its rubbish is gone. @param {import('puppeteer-core').CDPSession} client */
 async function living(client) {
@@ -66,7 +54,7 @@ async function living(client) {
 test(`${RUNS} runs and ${LOADS} loads leave no port, no worker, no address of a blob and no memory behind`, { skip: !BROWSERS.includes('chrome') }, async (context) => {
   const bench = await Bench.open('chrome');
   try {
-    const visit = await bench.served('', watch);
+    const visit = await bench.served(BEFORE);
     const session = await visit.page.createCDPSession();
     const work = async (/** @type {number} */ runs, /** @type {number} */ loads) => {
       for (let load = 0; load < loads; load++) await visit.pick(TINY);

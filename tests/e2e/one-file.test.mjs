@@ -14,18 +14,15 @@ const PROBES = {
 };
 
 /** Runs before the page: keeps the record of the last run. */
-function keepRecord() {
+const KEEP_RECORD = `{
   const Original = Worker;
   globalThis.Worker = class extends Original {
-    /** @param {string | URL} url */
     constructor(url) {
       super(url);
-      this.addEventListener('message', ({ data }) => {
-        if (data.type === 'done') /** @type {any} */ (globalThis).record = data.record;
-      });
+      this.addEventListener('message', ({ data }) => { if (data.type === 'done') globalThis.record = data.record; });
     }
   };
-}
+}`;
 
 for (const browser of BROWSERS) {
   describe(`the page in one file, in ${browser}`, () => {
@@ -60,7 +57,7 @@ for (const browser of BROWSERS) {
 
     // The module carries these kernels as a module of its own: where that fails, the next best ones take over in silence.
     test('it computes with the best kernels that this browser has', async () => {
-      const visit = await bench.fromDisk(keepRecord);
+      const visit = await bench.fromDisk(KEEP_RECORD);
       const has = await visit.page.evaluate((probes) => Object.entries(probes)
         .filter(([, bytes]) => WebAssembly.validate(new Uint8Array(bytes))).map(([name]) => name), PROBES);
       const best = process.env.GPT2_WEB_SIMD === '0' ? 'scalar' : has.at(-1) ?? 'scalar';

@@ -14,27 +14,6 @@ const KING = 'Once upon a time there was a king who';
 const GREEDY = { temperature: 0, repetition_penalty: 1 };
 const ENDLESS = { max_tokens: 100_000 };
 
-/** Runs before the page: gives the worker ears for a word that makes the engine panic. */
-function panicOnDemand() {
-  const page = /** @type {any} */ (globalThis);
-  const Original = Worker;
-  page.Worker = class extends Original {
-    /** @param {string | URL} url */
-    constructor(url) {
-      const base = JSON.stringify(new URL(url, location.href).href);
-      const source = `self.addEventListener('message', (event) => {
-          if (!event.data.panic) return;
-          event.stopImmediatePropagation();
-          wasm_bindgen.provoke_panic(event.data.panic);
-        });
-        self.GPT2_WEB_BASE = ${base};
-        importScripts(${base});`;
-      super(URL.createObjectURL(new Blob([source], { type: 'text/javascript' })));
-      page.provokePanic = (/** @type {string} */ panic) => this.postMessage({ panic });
-    }
-  };
-}
-
 for (const browser of BROWSERS) {
   describe(`the page in ${browser}`, () => {
     /** @type {Bench} */ let bench;
@@ -54,7 +33,7 @@ for (const browser of BROWSERS) {
     });
 
     test('max_tokens, stop_string, cancelled and timeout end a run and are named', async () => {
-      const visit = await bench.served();
+      const visit = await bench.obedient();
       const whole = await visit.run(KING, { ...GREEDY, max_tokens: 40 });
       assert.equal(whole.reason, 'max_tokens');
       assert.match(whole.sentence, /\.$/);
@@ -65,13 +44,15 @@ for (const browser of BROWSERS) {
       assert.deepEqual([cut.reason, cut.text], ['stop_string', whole.text.slice(0, whole.text.indexOf(stop))]);
 
       await visit.fill(KING, { ...ENDLESS, stop: '' });
+      await visit.hold('step', 20);
       await visit.page.click('#generate');
       await visit.hasWritten(20);
       await visit.page.click('#stop');
+      await visit.release();
       await visit.reaches('done');
       assert.equal((await visit.result()).reason, 'cancelled');
 
-      const late = await visit.run(KING, { ...ENDLESS, timeout_ms: 150 });
+      const late = await visit.run(KING, { ...ENDLESS, timeout_ms: 1 });
       assert.equal(late.reason, 'timeout');
       await visit.leave();
     });
@@ -93,18 +74,14 @@ for (const browser of BROWSERS) {
     });
 
     test('a run can be cancelled while the prompt is read', async () => {
-      const visit = await bench.served();
+      const visit = await bench.obedient();
       const positions = parseInt((await visit.fact('context')).replaceAll(/\D/g, ''), 10);
       await visit.fill('word '.repeat(positions - 40), ENDLESS);
-      // From within the page, at the first sign of the prefill: anything else might come too late.
-      await visit.page.evaluate(() => {
-        const prefill = /** @type {HTMLElement} */ (document.getElementById('prefill'));
-        new MutationObserver((_, observer) => {
-          observer.disconnect();
-          document.getElementById('stop')?.click();
-        }).observe(prefill, { attributeFilter: ['hidden'] });
-      });
+      await visit.hold('prefill', 1);
       await visit.page.click('#generate');
+      await visit.page.waitForSelector('#prefill:not([hidden])');
+      await visit.page.click('#stop');
+      await visit.release();
       await visit.reaches('done');
       const { reason, text } = await visit.result();
       assert.deepEqual([reason, text], ['cancelled', '']);
@@ -142,12 +119,13 @@ for (const browser of BROWSERS) {
     });
 
     test('after a panic the page says so, and the next run works', async () => {
-      const visit = await bench.served('', panicOnDemand);
+      const visit = await bench.obedient();
       const before = await visit.run(KING, { seed: 7, max_tokens: 20 });
       await visit.fill(KING, { ...ENDLESS, seed: 7 });
+      await visit.hold('step', 20);
       await visit.page.click('#generate');
       await visit.hasWritten(20);
-      await visit.page.evaluate(() => /** @type {any} */ (globalThis).provokePanic('a panic on purpose'));
+      await visit.panic('a panic on purpose');
       await visit.reaches('error');
       await visit.page.waitForFunction(() => document.getElementById('error')?.textContent?.includes('you can go on'));
       assert.match((await visit.result()).error, /a panic on purpose/);
@@ -179,9 +157,9 @@ for (const browser of BROWSERS) {
       const page = await bench.browser.newPage();
       await page.setContent(`<iframe sandbox="allow-scripts" src="${bench.server.url}/#max_tokens=5" width="1000" height="800"></iframe>`);
       const frame = await page.waitForFrame((frame) => frame.url().startsWith(bench.server.url));
-      await frame.waitForSelector('[data-state="ready"]', { timeout: 60_000 });
+      await frame.waitForSelector('[data-state="ready"]', { timeout: 120_000 });
       await frame.$eval('#generate', (button) => /** @type {HTMLElement} */ (button).click());
-      await frame.waitForSelector('[data-state="done"]', { timeout: 60_000 });
+      await frame.waitForSelector('[data-state="done"]', { timeout: 120_000 });
       assert.equal(await frame.$eval('#stop-reason', (badge) => badge.textContent), 'max_tokens');
       await page.close();
     });

@@ -13,6 +13,9 @@ import { serve } from './fake-server.mjs';
 export const BROWSERS = /** @type {BrowserName[]} */ ((process.env['BROWSERS'] ?? 'chrome firefox').split(' '));
 const AXE = await readFile(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
+/** Milliseconds, long enough for a busy machine: a test that waits this long has failed. */
+const PATIENCE = 120_000;
+
 /** @param {Page} page @param {string} state */
 export const reach = (page, state) => page.waitForFunction((state) => document.documentElement.dataset['state'] === state, {}, state);
 /** @param {Page} page @param {string} selector */
@@ -46,6 +49,7 @@ export async function start(name) {
     const server = await serve(options);
     cleanup.push(server.close);
     const page = await browser.newPage();
+    page.setDefaultTimeout(PATIENCE);
     /** @type {string[]} */ const complaints = [];
     page.on('console', (message) => { if (message.type() === 'error') complaints.push(message.text()); });
     page.on('pageerror', (error) => complaints.push(String(error)));

@@ -39,6 +39,8 @@ const BAD_FILES = /** @type {const} */ ([
   ['empty.gguf', ''],
 ]);
 
+/** @typedef {{ prompt: string, options: Record<string, unknown> }} Asked */
+
 /** @param {AsyncIterable<any>} run @param {(events: any[]) => unknown} [after] each event; ends the loop where it says so */
 async function follow(run, after) {
   /** @type {any[]} */ const events = [];
@@ -103,6 +105,7 @@ export class Session {
     this.counts[kind] = (this.counts[kind] ?? 0) + 1;
   }
 
+  /** @returns {Asked} */
   #request() {
     const { dice } = this;
     return {
@@ -132,7 +135,7 @@ export class Session {
     return { reason, ids, text };
   }
 
-  /** A whole run, which works. @param {ReturnType<Session['#request']>} [request] */
+  /** A whole run, which works. @param {Asked} [request] */
   async run({ prompt, options } = this.#request()) {
     return this.#check(prompt, options, await follow(this.#client.generate(prompt, options)));
   }
@@ -176,7 +179,7 @@ export class Session {
     const at = this.dice.below(letters.length);
     const stop = letters.slice(at, at + 1 + this.dice.below(4)).join('');
     if (stop === '' || stop.includes('\ufffd')) return;
-    const cut = await this.run({ ...request, options: { ...request.options, .../** @type {{}} */ ({ stop: [stop] }) } });
+    const cut = await this.run({ ...request, options: { ...request.options, stop: [stop] } });
     same([cut.reason, cut.text], ['stop_string', text.slice(0, text.indexOf(stop))], 'the text is cut where the stop string begins');
   }
 
@@ -195,7 +198,7 @@ export class Session {
     const requests = [this.#request(), this.#request()];
     const ends = await Promise.allSettled(requests.map(({ prompt, options }) => follow(this.#client.generate(prompt, options))));
     for (const [at, end] of ends.entries()) {
-      const { prompt, options } = /** @type {ReturnType<Session['#request']>} */ (requests[at]);
+      const { prompt, options } = /** @type {Asked} */ (requests[at]);
       if (end.status === 'fulfilled') this.#check(prompt, options, end.value);
       else await this.#refused(Promise.reject(end.reason), 'busy');
     }
