@@ -4,7 +4,7 @@ import { test } from 'node:test';
 
 test('every command prints the usage for --help, and does nothing else', () => {
   for (const command of ['generate', 'serve', 'build', 'test', 'bench', 'setup']) {
-    const { status, stdout, stderr } = spawnSync('./build.sh', [command, '--help'], { encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync('./build.sh', [command, '--help'], { encoding: 'utf8', timeout: 120_000 });
     assert.deepEqual([status, stderr], [0, ''], command);
     assert.match(stdout, /^gpt2-web: .*\.\/build\.sh generate "PROMPT"/s, command);
   }
