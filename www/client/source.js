@@ -1,4 +1,5 @@
 import { Gpt2Error } from './error.js';
+import { FILES, FOLDER, HUB, decoded, encoded, isHub, placeOf, placeOfHf } from './hub.js';
 
 /**
  * Where a model's files are.
@@ -11,34 +12,37 @@ import { Gpt2Error } from './error.js';
  * @property {readonly string[]} beside files that have to be there
  * @property {boolean} look whether a configuration and a tokenizer are looked for beside the weights
  * @property {boolean} fixed whether the addresses never change their contents
+ * @property {{ url: URL, page: (file: string) => string } | null} listing what tells the names of all files, and the
+ *   address at which one of them is to be had; null where nothing does
  */
-
-const HUB = 'https://huggingface.co/';
-/** Before the names of the files, where exactly these were asked for: others are another model. */
-const FILES = '#files=';
 
 /**
  * A repository on Hugging Face.
- * @param {string} repo owner/name
+ * @param {string} repo owner/name, or the name alone of an old one
  * @param {object} [options]
  * @param {string} [options.revision] a branch, a tag or a commit
+ * @param {string} [options.folder] inside the repository, instead of `files`
  * @param {readonly string[]} [options.files] exactly these, the weights last; else what a GPT-2 repository may have
  * @returns {Source}
  * @throws {Gpt2Error}
  */
-export function repository(repo, { revision = 'main', files } = {}) {
-  if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
+export function repository(repo, { revision = 'main', folder = '', files } = {}) {
+  if (typeof repo !== 'string' || !/^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}$)[\w.-]+)?$/.test(repo)) {
     throw new Gpt2Error('invalid_request', `"${repo}" is no repository name; write it as owner/name, as in openai-community/gpt2`);
   }
+  if (revision === '') throw new Gpt2Error('invalid_request', `there is no revision after the @ of ${repo}; give a branch, a tag or a commit, or leave the @ out`);
+  const at = encodeURIComponent(revision);
+  const within = (/** @type {string} */ file) => `${at}/${folder ? `${encoded(folder)}/` : ''}${encoded(file)}`;
   return {
-    id: `${HUB}${repo}@${encodeURIComponent(revision)}${files ? `${FILES}${files.map(encodeURIComponent).join(',')}` : ''}`,
-    name: repo.split('/')[1] ?? repo,
-    label: revision === 'main' ? repo : `${repo} (revision ${revision.slice(0, 12)})`,
-    url: (file) => new URL(`${repo}/resolve/${encodeURIComponent(revision)}/${file}`, HUB),
+    id: `${HUB}${repo}@${at}${folder ? `${FOLDER}${encodeURIComponent(folder)}` : files ? `${FILES}${files.map(encodeURIComponent).join(',')}` : ''}`,
+    name: repo.split('/').at(-1) ?? repo,
+    label: `${repo}${folder ? `/${folder}` : ''}${revision === 'main' ? '' : ` (revision ${revision.slice(0, 12)})`}`,
+    url: (file) => new URL(`${repo}/resolve/${within(file)}`, HUB),
     weights: files ? files.slice(-1) : ['model.safetensors', 'model.safetensors.index.json'],
     beside: files ? files.slice(0, -1) : [],
     look: !files,
     fixed: /^[0-9a-f]{40}$/.test(revision),
+    listing: { url: new URL(`api/models/${repo}/revision/${at}`, HUB), page: (file) => `${HUB}${repo}/blob/${at}/${encoded(file)}` },
   };
 }
 
@@ -62,40 +66,59 @@ export function addresses(urls) {
     name: modelName(weights, first),
     label: first.host,
     // A neighbour keeps the query, which may be the key to the folder.
-    url: (file) => named.get(file) ?? Object.assign(new URL(file, first), { search: first.search }),
+    url: (file) => named.get(file) ?? Object.assign(new URL(encoded(file), first), { search: first.search }),
     weights: [weights],
     beside: names.filter((name) => name !== weights),
     look: alone && /\.safetensors(\.index\.json)?$/i.test(weights),
     fixed: all.every(({ host, pathname }) => host === 'huggingface.co' && /\/resolve\/[0-9a-f]{40}\//.test(pathname)),
+    listing: null,
   };
 }
 
 /**
- * What a person typed: a repository's name, its page, or the address of a file or several. Also the `id` of a source.
+ * What a person typed: a repository's name, any of its pages, or the address of a file or several. Also the `id` of a
+ * source.
  * @param {string} text
  * @returns {Source}
  * @throws {Gpt2Error}
  */
 export function typed(text) {
-  const address = text.trim();
-  const several = address.split(/\s+/);
-  if (several.length > 1) return addresses(several);
-  if (!/^[a-z][a-z0-9+.-]*:/i.test(address)) {
-    const [, repo, revision] = /^([^@\s]+?)(?:@([\w./-]+))?$/.exec(address) ?? [];
-    return repository(repo ?? address, revision ? { revision } : {});
-  }
-  const url = absolute(address);
-  if (!/^(www\.)?huggingface\.co$|^hf\.co$/.test(url.host)) return addresses(url);
-  const [owner, name, kind, revision, ...path] = url.pathname.split('/').filter(Boolean);
-  if (path.length > 0 && (kind === 'blob' || kind === 'resolve')) {
-    // The page about a file is not the file.
-    return addresses(new URL(`${owner}/${name}/resolve/${revision}/${path.join('/')}`, HUB));
-  }
-  const [repo, at] = `${owner}/${name}`.split('@');
-  const given = at ?? (kind === 'tree' ? revision : undefined);
-  const files = url.hash.startsWith(FILES) ? url.hash.slice(FILES.length).split(',').map((name) => decoded(name)) : null;
-  return repository(repo ?? '', { ...(given && { revision: decoded(given) }), ...(files && { files }) });
+  const parts = String(text).trim().replace(/^<(.*)>$|^"(.*)"$|^'(.*)'$/, '$1$2$3').trim().split(/\s+/);
+  const [only = ''] = parts;
+  if (parts.length > 1) return addresses(parts.map((part) => located(part) ?? notAnAddress(part, 'give one repository, or addresses with blanks between them')));
+  if (only === '') throw new Gpt2Error('invalid_request', 'nothing was given; type a repository as owner/name, as in openai-community/gpt2, or the address of a file');
+  if (/^hf:/i.test(only)) return ofPlace(placeOfHf(only));
+  const url = located(only);
+  if (url && !isHub(url.host)) return addresses(url);
+  const hub = url ?? absolute(`${HUB}${only}`);
+  return ofPlace(placeOf(hub), hub.hash);
 }
+
+/**
+ * The address that `text` is, with or without its scheme; null where it is the name of a repository.
+ * @param {string} text
+ */
+function located(text) {
+  if (/^([a-z]:[\\/]|file:)/i.test(text)) return notAnAddress(text, 'a page cannot read a path on this machine; open the file instead');
+  if (/^\/\//.test(text)) return absolute(`https:${text}`);
+  const [host = '', ...path] = text.replace(/[?#].*$/, '').split('/');
+  const local = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i.test(host);
+  if (local || /^[\w.-]+:\d+$/.test(host)) return absolute(`${local ? 'http' : 'https'}://${text}`);
+  if (/^[a-z][a-z0-9+.-]*:/i.test(text) || /^\.{0,2}$/.test(host)) return absolute(text);
+  // A repository's owner has no dot in the name, but who knows; a file's address has more to it than two names.
+  const named = /^([\w-]+\.)+[a-z]{2,}$/i.test(host) && (path.filter(Boolean).length > 1 || /\.(safetensors|gguf|json)$/i.test(path[0] ?? ''));
+  return named || isHub(host) ? absolute(`https://${text}`) : null;
+}
+
+/** @param {import('./hub.js').Place} place @param {string} [hash] */
+function ofPlace({ repo, revision, folder, file }, hash = '') {
+  if (file) return addresses(fileUrl(repo, revision, file));
+  const files = hash.startsWith(FILES) ? hash.slice(FILES.length).split(',').map((name) => decoded(name)) : null;
+  return repository(repo, { revision, folder: hash.startsWith(FOLDER) ? decoded(hash.slice(FOLDER.length)) : folder, ...(files && { files }) });
+}
+
+/** @param {string} repo @param {string} revision @param {string} file */
+const fileUrl = (repo, revision, file) => new URL(`${encoded(repo)}/resolve/${encodeURIComponent(revision)}/${encoded(file)}`, HUB);
 
 /** @param {string | URL} url */
 function absolute(url) {
@@ -105,19 +128,21 @@ function absolute(url) {
   } catch (cause) {
     throw new Gpt2Error('invalid_request', `"${url}" is no address; give one that begins with https://`, { cause });
   }
-  if (!/^https?:$/.test(parsed.protocol)) {
-    throw new Gpt2Error('invalid_request', `"${url}" is no address this page can read; give one that begins with https://`);
+  if (!/^https?:$/.test(parsed.protocol)) return notAnAddress(String(url), 'give one that begins with https://');
+  if (parsed.username || parsed.password) return notAnAddress(parsed.origin, 'an address with a user name or a password in it is not asked for; leave them out');
+  if (!isHub(parsed.host)) {
+    parsed.hash = '';
+    return parsed;
   }
-  return parsed;
+  // The page about a file is not the file.
+  if (!/\/(blob|resolve|raw|blame)\/[^/]+\/./.test(parsed.pathname) || /^\/(datasets|spaces|api)\//.test(parsed.pathname)) return parsed;
+  const { repo, revision, file } = placeOf(parsed);
+  return file ? fileUrl(repo, revision, file) : parsed;
 }
 
-/** @param {string} text of an address */
-function decoded(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch (cause) {
-    throw new Gpt2Error('invalid_request', `"${text}" is no part of an address: a % in it stands before no character; write the % itself as %25`, { cause });
-  }
+/** @param {string} text @param {string} advice @returns {never} */
+function notAnAddress(text, advice) {
+  throw new Gpt2Error('invalid_request', `"${text}" is no address this page can read; ${advice}`);
 }
 
 /** @param {URL} url */
