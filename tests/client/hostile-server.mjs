@@ -18,6 +18,10 @@ import { gzipSync } from 'node:zlib';
  * @property {number} [pause] milliseconds between parts
  * @property {number[]} [busy] so many statuses come first
  * @property {boolean} [closed] to other origins
+ * @property {boolean} [cut] after the last byte the connection is cut instead of ended
+ * @property {boolean} [tells] a 416 says how long the file is
+ * @property {number} [head] the status for a HEAD
+ * @property {boolean} [silent] no answer ever comes
  */
 
 /** @param {{ [path: string]: Behaviour }} paths may be changed while it runs */
@@ -25,6 +29,7 @@ export async function hostile(paths) {
   /** @type {{ method: string, path: string, range: string | undefined }[]} */ const requests = [];
   /** @type {string[]} Answers that began, and whose last part went out, in order. */ const log = [];
   /** @type {Set<string>} */ const closed = new Set();
+  /** @type {Map<string, () => void>} */ const waiting = new Map();
   /** @type {{ onRequest?: ((path: string) => void) | undefined }} Called before each answer. */ const control = {};
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? '/', 'http://localhost').pathname.slice(1);
@@ -33,16 +38,24 @@ export async function hostile(paths) {
     control.onRequest?.(path);
     response.setHeader('access-control-allow-origin', '*');
     log.push(`begin ${path}`);
-    response.on('close', () => { if (!response.writableFinished) closed.add(path); });
+    response.on('close', () => {
+      if (response.writableFinished) return;
+      closed.add(path);
+      waiting.get(path)?.();
+    });
     const behaviour = paths[path];
     if (!behaviour) return void response.writeHead(404, { 'content-type': 'text/html' }).end('<!doctype html>nothing here');
     if (behaviour.closed) response.removeHeader('access-control-allow-origin');
     const { status = 200, headers = {}, etag = '"1"', ranges = true, claims, gzip, chunked, pause, busy } = behaviour;
+    if (behaviour.silent) return;
+    if (behaviour.head && request.method === 'HEAD') return void response.writeHead(behaviour.head).end();
     const early = busy?.shift();
     if (early) return void response.writeHead(early, { 'retry-after': '0' }).end();
     const body = Buffer.from(behaviour.body ?? '');
     const from = range && ranges && status === 200 && !gzip ? Number(/^bytes=(\d+)-$/.exec(range)?.[1]) : 0;
-    if (from >= body.length && from > 0) return void response.writeHead(416).end();
+    if (from >= body.length && from > 0) {
+      return void response.writeHead(416, { ...(etag && { etag }), ...(behaviour.tells && { 'content-range': `bytes */${body.length}` }) }).end();
+    }
     const sent = gzip ? gzipSync(body) : body.subarray(from);
     response.writeHead(from > 0 ? 206 : status, {
       ...(etag && { etag }), ...(from > 0 && { 'content-range': `bytes ${from}-${body.length - 1}/${body.length}` }),
@@ -56,7 +69,7 @@ export async function hostile(paths) {
       response.write(sent.subarray(at, Math.min(at + part, most)));
       await new Promise((resolve) => setTimeout(resolve, pause ?? 0));
     }
-    if (most < sent.length || (claims !== undefined && claims > sent.length)) return void setTimeout(() => request.socket.destroy(), 10);
+    if (behaviour.cut || most < sent.length || (claims !== undefined && claims > sent.length)) return void setTimeout(() => request.socket.destroy(), 10);
     response.end();
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
@@ -65,6 +78,8 @@ export async function hostile(paths) {
     requests,
     log,
     closed,
+    /** Resolves when the other side has closed the connection before the answer to `path` was over. @param {string} path */
+    closing: (path) => closed.has(path) ? Promise.resolve() : new Promise((resolve) => { waiting.set(path, () => resolve(undefined)); }),
     url: (/** @type {string} */ path) => new URL(`http://127.0.0.1:${port}/${path}`),
     /** Of each GET, the path, and from where where that is not the beginning. */
     asked: () => requests.filter(({ method }) => method === 'GET').map(({ path, range }) => (range ? `${path} ${range}` : path)),

@@ -11,6 +11,10 @@ import { fetchAllowed } from './policy.js';
 const PAUSES = [1000, 2000, 4000, 8000, 16000];
 /** A connection that has been silent for so long, in milliseconds, counts as broken. */
 const SILENCE = 60_000;
+/** How often everything may come anew: a file that changes more often than that is not to be had. */
+const RESTARTS = 3;
+/** Milliseconds for the question whether a file has changed, which can go without an answer. */
+const PATIENCE = 10_000;
 /** Answers that may be another one in a moment. */
 const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
 
@@ -36,12 +40,17 @@ export class Download {
   #label;
   #signal;
   #pauses;
+  #silence;
+  #cache;
   /** @type {Response | null} */ #response = null;
   /** @type {AbortController | null} Ends the present connection. */ #connection = null;
   #answered = false;
   #encoded = false;
+  /** Whether the answer came from another origin, which need not show that it is compressed. */ #foreignAnswer = false;
   /** Bytes of the present answer that were handed over before. */ #skip = 0;
   #failures = 0;
+  #restarts = 0;
+  /** The server has said that there is nothing after what was handed over. */ #complete = false;
 
   /**
    * @param {URL} url
@@ -50,12 +59,17 @@ export class Download {
    * @param {AbortSignal | undefined} [options.signal]
    * @param {{ version: Version, bytes: number } | null} [options.held] the beginning that is already here
    * @param {readonly number[] | undefined} [options.pauses] in milliseconds, before each new try
+   * @param {number | undefined} [options.silence] in milliseconds, after which a connection counts as broken
+   * @param {RequestCache | undefined} [options.cache] past the browser's own where absent: it would keep a second copy
+   *   of hundreds of megabytes, or none, as it likes
    */
-  constructor(url, { label, signal, held, pauses = PAUSES } = {}) {
+  constructor(url, { label, signal, held, pauses = PAUSES, silence = SILENCE, cache = 'no-store' } = {}) {
     this.#url = url;
-    this.#label = label ?? url.pathname.split('/').pop() ?? url.href;
+    this.#label = label ?? (url.pathname.split('/').pop() || url.href);
     this.#signal = signal;
     this.#pauses = pauses;
+    this.#silence = silence;
+    this.#cache = cache;
     if (held && held.bytes > 0) {
       this.version = held.version;
       this.received = held.bytes;
@@ -75,6 +89,15 @@ export class Download {
       if (error instanceof NotFound) return false;
       throw error;
     }
+  }
+
+  /**
+   * The file's length, where that is beyond doubt. A server of another origin tells a length, but shows only if it wants
+   * to (`Access-Control-Expose-Headers`) that it is the length of a compressed form.
+   * @returns {number | null}
+   */
+  get length() {
+    return this.#foreignAnswer ? null : this.version.size;
   }
 
   /** The sentence for a file that is not there, where it has to be. */
@@ -98,7 +121,7 @@ export class Download {
             const fresh = this.#skip < part.length ? part.subarray(this.#skip) : null;
             this.#skip -= part.length - (fresh?.length ?? 0);
             if (!fresh?.length) continue;
-            if (this.received === 0) this.#refuseHtml(null, fresh);
+            if (this.received === 0) this.#refuseForeign(fresh);
             this.received += fresh.length;
             this.#failures = 0;
             // More than was announced: the length was that of a compressed form.
@@ -109,6 +132,7 @@ export class Download {
           throw new Broken(`the connection ended after ${this.received} of ${this.version.size} bytes`);
         } catch (error) {
           this.#disconnect();
+          if (this.#whole && !(error instanceof Gpt2Error)) return; // it broke behind the last byte
           await this.#pause(error);
         }
       }
@@ -124,9 +148,14 @@ export class Download {
     this.#disconnect();
   }
 
+  /** @returns {Promise<boolean>} false where nothing is missing */
   async #connected() {
     if (!this.#response) await this.#ask();
-    return this.received !== this.version.size || this.version.size === null;
+    return !this.#whole;
+  }
+
+  get #whole() {
+    return this.#complete || (this.version.size !== null && this.received === this.version.size);
   }
 
   /** Repeats `action` with growing pauses while that may help. @template T @param {() => Promise<T>} action */
@@ -144,7 +173,7 @@ export class Download {
 
   /** Waits before the next try, or throws what there is to say. @param {unknown} error */
   async #pause(error) {
-    if (this.#signal?.aborted) throw cancelled(error);
+    if (this.#signal?.aborted) throw cancelled(this.#signal);
     if (error instanceof Gpt2Error) throw error;
     const why = error instanceof Error ? error.message : String(error);
     // An address that never answered is most likely wrong, or not open to this page: one more try is enough.
@@ -162,7 +191,7 @@ export class Download {
         resolve(undefined);
       }
     });
-    if (this.#signal?.aborted) throw cancelled(error);
+    if (this.#signal?.aborted) throw cancelled(this.#signal);
   }
 
   /** @param {string} why @param {unknown} cause */
@@ -172,14 +201,15 @@ export class Download {
   }
 
   async #ask() {
-    const from = this.received;
+    // Of what is here whole the last byte comes again: behind it there is nothing to ask for.
+    const from = this.#whole ? Math.max(this.received - 1, 0) : this.received;
     const connection = (this.#connection = new AbortController());
     const signal = this.#signal ? AbortSignal.any([this.#signal, connection.signal]) : connection.signal;
     // A compressed file cannot be continued in the middle of its other form.
     const headers = from > 0 && !this.#encoded ? { range: `bytes=${from}-` } : undefined;
-    // The browser's own cache would keep a second copy of hundreds of megabytes, or none, as it likes.
-    const response = await fetchAllowed(this.#url, { signal, cache: 'no-store', ...(headers && { headers }) }, this.#label);
+    const response = await this.#unlessSilent(fetchAllowed(this.#url, { signal, cache: this.#cache, ...(headers && { headers }) }, this.#label));
     this.#answered = true;
+    this.#foreignAnswer = response.type === 'cors';
     await this.#judge(response, from);
     this.#response = response;
   }
@@ -188,63 +218,76 @@ export class Download {
   async #judge(response, from) {
     const { status, headers } = response;
     if (PASSING.has(status)) throw new Busy(`${this.#url.host} answered ${status}`, headers.get('retry-after'));
+    const told = { etag: headers.get('etag'), modified: headers.get('last-modified'), size: null };
     if (status === 416 && from > 0) {
-      // What is here is longer than the file is now.
-      await this.#anew();
-      throw new Broken('the file became shorter');
+      // Nothing comes behind what is here: the length was not known, or the file is shorter now.
+      const size = number(/^bytes \*\/(\d+)$/.exec(headers.get('content-range') ?? '')?.[1]);
+      if (this.version.size === null && (size ?? from) === from && (size === from || known(told)) && same(this.version, told)) {
+        this.#complete = true;
+        return;
+      }
+      await this.#anew('the file became shorter');
     }
     if (status === 404 || status === 410) throw new NotFound();
     if (!response.ok || !response.body) throw this.#refused(status);
-    this.#refuseHtml(headers.get('content-type'), null);
+    if (/^text\/html\b/i.test(headers.get('content-type') ?? '')) throw this.#foreign(HTML, response);
 
     const length = number(headers.get('content-length'));
     if (status === 206 && from > 0) {
       const range = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(headers.get('content-range') ?? '');
       const size = number(range?.[2]) ?? (length === null ? null : from + length);
       const begins = range ? Number(range[1]) === from : true;
-      if (begins && same(this.version, { etag: headers.get('etag'), modified: headers.get('last-modified'), size })) {
-        this.#skip = 0;
-        return;
-      }
-      await this.#anew();
-      throw new Broken('the file has changed');
+      if (!begins || !same(this.version, { ...told, size })) await this.#anew('the file has changed');
+      this.#skip = this.received - from;
+      return;
     }
     if (status === 206) throw this.#error(`${this.#url.host} sent a part where the whole was asked for`);
     // The length of a compressed answer is not that of the bytes that come out of it.
     this.#encoded = headers.has('content-encoding');
-    const version = { etag: headers.get('etag'), modified: headers.get('last-modified'), size: this.#encoded ? null : length };
+    const version = { ...told, size: this.#encoded ? null : length };
     if (from > 0 && known(version) && same(this.version, version)) {
-      this.#skip = from;
+      this.#skip = this.received;
       return;
     }
-    if (from > 0) await this.#anew();
+    if (from > 0) await this.#anew(null);
     this.#skip = 0;
     this.version = version;
   }
 
-  /** What was handed over is of another file. */
-  async #anew() {
+  /** What was handed over is of another file. @param {string | null} why null where the present answer is all of it */
+  async #anew(why) {
     if (!this.restart) throw this.#error('the file on the server changed during the download, or it cannot be continued; load it again');
+    // Bytes that come for nothing again and again must not look like headway.
+    if (this.#restarts++ === RESTARTS) throw this.#error(`it had to begin anew ${RESTARTS} times, because ${this.#url.host} broke off and never continued the same file; load it again later`);
     await this.restart();
     this.received = 0;
     this.#skip = 0;
     this.version = { etag: null, modified: null, size: null };
+    if (why !== null) throw new Broken(why);
   }
 
   /** @param {number} status */
   #refused(status) {
-    if (status !== 401 && status !== 403) return this.#error(`${this.#url.host} answered ${status}; check the address`);
-    const hub = this.#url.host === 'huggingface.co';
-    return this.#error(hub
-      ? `${this.#url.host} answered ${status}: there is no such repository, or it is private or gated. Download the files with your account there, and open them from disk`
-      : `${this.#url.host} answered ${status}: it wants to know who asks. Download the file with your account there, and open it from disk`);
+    const { host, pathname } = this.#url;
+    if (status !== 401 && status !== 403) return this.#error(`${host} answered ${status}; check the address`);
+    if (host !== 'huggingface.co') return this.#error(`${host} answered ${status}: it wants to know who asks. Download the file with your account there, and open it from disk`);
+    const ownerless = /^\/[^/]+\/resolve\//.test(pathname) ? ' (all but a few old ones are named owner/name)' : '';
+    return this.#error(`${host} answered ${status}: there is no such repository${ownerless}, or it is private or gated. Download the files with your account there, and open them from disk`);
   }
 
-  /** A page that says something went wrong, or that a login is needed, often comes as a success. @param {string | null} type @param {Uint8Array | null} bytes */
-  #refuseHtml(type, bytes) {
-    const begins = bytes ? new TextDecoder('latin1').decode(bytes.subarray(0, 256)) : '';
-    if (!/^text\/html\b/i.test(type ?? '') && !/^[\s\xef\xbb\xbf]*<(!doctype html|html)\b/i.test(begins)) return;
-    throw new Gpt2Error('not_a_model', `${this.#label}: ${this.#url.host} answered with an HTML page instead of a file; give the address of the file itself`);
+  /** Refuses what is plainly no model before it has arrived. @param {Uint8Array} bytes the first */
+  #refuseForeign(bytes) {
+    const begins = new TextDecoder('latin1').decode(bytes.subarray(0, 256));
+    const found = FOREIGN.find(([beginning]) => beginning.test(begins));
+    if (found) throw this.#foreign(found[1], this.#response);
+  }
+
+  /**
+   * @param {readonly [what: string, advice: string]} found @param {Response | null} response
+   */
+  #foreign([what, advice], response) {
+    const led = response?.redirected ? ` (it led on to ${response.url.replace(/\?.*$/, '')})` : '';
+    return new Gpt2Error('not_a_model', `${this.#label}: ${this.#url.host} answered with ${what} instead of a file${led}; ${advice} (${this.#url.href})`);
   }
 
   /**
@@ -252,13 +295,18 @@ export class Download {
    * @param {ReadableStreamDefaultReader<Uint8Array>} reader
    */
   async #read(reader) {
+    const { done, value } = await this.#unlessSilent(reader.read());
+    return done ? null : value;
+  }
+
+  /** @template T @param {Promise<T>} answer @returns {Promise<T>} */
+  async #unlessSilent(answer) {
     let timer;
     const silence = new Promise((_, reject) => {
-      timer = setTimeout(() => reject(new Broken(`nothing came for ${SILENCE / 1000} s`)), SILENCE);
+      timer = setTimeout(() => reject(new Broken(`nothing came for ${this.#silence / 1000} s`)), this.#silence);
     });
     try {
-      const { done, value } = await /** @type {Promise<ReadableStreamReadResult<Uint8Array>>} */ (Promise.race([reader.read(), silence]));
-      return done ? null : value;
+      return /** @type {T} */ (await Promise.race([answer, silence]));
     } finally {
       clearTimeout(timer);
     }
@@ -272,11 +320,21 @@ export class Download {
 
   /** @param {string} what @param {unknown} [cause] */
   #error(what, cause) {
-    return new Gpt2Error('download_failed', `the download of ${this.#label} failed: ${what}`, { cause });
+    return new Gpt2Error('download_failed', `the download of ${this.#label} failed: ${what} (${this.#url.href})`, { cause });
   }
 }
 
 class NotFound extends Error {}
+
+/** A page that says something went wrong, or that a login is needed, often comes as a success. @type {readonly [string, string]} */
+const HTML = ['an HTML page', 'give the address of the file itself'];
+/** How files begin that are taken for models, what they are, and what to do. @type {readonly [RegExp, readonly [string, string]][]} */
+const FOREIGN = [
+  [/^[\s\xef\xbb\xbf]*<(!doctype html|html)\b/i, HTML],
+  [/^version https:\/\/git-lfs/, ['a Git LFS pointer, which only says where the file is', 'give the address that the file itself is downloaded from']],
+  [/^PK\x03\x04/, ['a ZIP archive (pytorch_model.bin of PyTorch is one)', 'give the .safetensors file or a GGUF']],
+  [/^\x89HDF/, ['an HDF5 file (tf_model.h5 of TensorFlow)', 'give the .safetensors file or a GGUF']],
+];
 
 /** The server asks for patience. */
 class Busy extends Broken {
@@ -295,12 +353,13 @@ class Busy extends Broken {
  */
 export async function unchanged(url, version, signal) {
   try {
-    const { ok, headers } = await fetch(url, { method: 'HEAD', cache: 'no-store', ...(signal && { signal }) });
+    const patience = AbortSignal.timeout(PATIENCE);
+    const { ok, headers } = await fetch(url, { method: 'HEAD', cache: 'no-store', signal: signal ? AbortSignal.any([signal, patience]) : patience });
     if (!ok) return null;
     const size = headers.has('content-encoding') ? null : number(headers.get('content-length'));
     return same(version, { etag: headers.get('etag'), modified: headers.get('last-modified'), size });
-  } catch (cause) {
-    if (signal?.aborted) throw cancelled(cause);
+  } catch {
+    if (signal?.aborted) throw cancelled(signal);
     return null;
   }
 }
@@ -321,5 +380,5 @@ function number(text) {
   return text && /^\d+$/.test(text) ? Number(text) : null;
 }
 
-/** @param {unknown} cause */
-const cancelled = (cause) => new Gpt2Error('cancelled', 'the download was cancelled', { cause });
+/** What aborted the signal is the cause. @param {AbortSignal} signal */
+export const cancelled = ({ reason }) => new Gpt2Error('cancelled', 'the download was cancelled', { cause: reason });
