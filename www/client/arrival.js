@@ -1,8 +1,14 @@
 import { Download } from './download.js';
 import { Gpt2Error } from './error.js';
-import { StorageError } from './store.js';
 
-/** @typedef {import('./store.js').StoredFile} StoredFile */
+/** @typedef {import('./stored-model.js').StoredFile} StoredFile */
+/**
+ * @typedef {object} ArrivalOptions
+ * @property {string} [label] what the sentences call the file
+ * @property {AbortSignal} signal
+ * @property {readonly number[] | undefined} [pauses] in milliseconds, before each new try
+ * @property {RequestCache} [cache]
+ */
 
 /**
  * One file on its way from the network: into the store, or to whoever reads it. What was stored before is not asked
@@ -18,14 +24,12 @@ export class Arrival {
   /** @type {AsyncGenerator<Uint8Array, void, void>} */ #rest;
   /** @type {Uint8Array<ArrayBuffer>[]} Downloaded and not in the store. */ #loose = [];
   #looseBytes = 0;
+  /** @type {unknown} Why nothing can be stored any more. */ #unwritable = null;
 
-  /**
-   * @param {URL} url @param {StoredFile | null} stored @param {number} kept
-   * @param {{ label: string, signal: AbortSignal, pauses: readonly number[] | undefined }} options
-   */
+  /** @param {URL} url @param {StoredFile | null} stored @param {number} kept @param {ArrivalOptions} options */
   constructor(url, stored, kept, options) {
     this.#url = url;
-    this.#label = options.label;
+    this.#label = options.label ?? url.href;
     this.#stored = stored;
     this.kept = kept;
     this.#download = new Download(url, { ...options, held: stored?.info ? { version: stored.info, bytes: kept } : null });
@@ -35,11 +39,13 @@ export class Arrival {
 
   /**
    * @param {URL} url @param {StoredFile | null} stored where it is kept, perhaps with its beginning
-   * @param {{ label: string, signal: AbortSignal, pauses: readonly number[] | undefined }} options
+   * @param {ArrivalOptions} options
    */
   static async begin(url, stored, options) {
-    const known = stored?.info?.url === url.href;
-    return new Arrival(url, stored, known ? (await stored.blob()).size : 0, options);
+    const known = stored?.info?.url === url.href ? stored.info : null;
+    const bytes = known && stored ? (await stored.blob()).size : 0;
+    const sound = known?.size == null || bytes <= known.size; // more than all of it is something else
+    return new Arrival(url, stored, sound ? bytes : 0, options);
   }
 
   /** Asks the server, unless every byte is here. @returns {Promise<boolean>} false where there is no such file */
@@ -53,26 +59,36 @@ export class Arrival {
     return this.#download.missing();
   }
 
+  /** Lets go of the connection. */
+  close() {
+    this.#download.close();
+  }
+
   /** Of the file, where it is known. @returns {number | null} */
   get size() {
     return this.whole ? this.kept : this.#download.version.size;
   }
 
+  /** The same, where it is beyond doubt. @returns {number | null} */
+  get length() {
+    return this.whole ? this.kept : this.#download.length;
+  }
+
   /** Whether every byte is in the store. */
   get whole() {
-    return this.#stored?.info?.complete === true && this.#stored.info.url === this.#url.href;
+    const info = this.#stored?.info;
+    return info?.complete === true && info.url === this.#url.href && info.size === this.kept;
   }
 
   /**
    * Downloads into the store.
+   * @param {StoredFile} stored where it began
    * @returns {Promise<Blob>} all of it, on disk
-   * @throws {StorageError} where it cannot be stored; `bytes` then still has everything
-   * @throws {Gpt2Error} where it cannot be downloaded; what has arrived is stored
+   * @throws {Gpt2Error} `storage_failed` where it cannot be stored, and `bytes` then still has everything; and where it
+   *   cannot be downloaded, and then what has arrived is stored
    */
-  async store() {
-    const stored = this.#stored;
-    if (!stored) throw new StorageError('there is no storage');
-    if (this.whole) return stored.blob();
+  async store(stored) {
+    if (this.whole) return this.#keptBlob(stored);
     try {
       for (let part; !(part = await this.#rest.next()).done; ) {
         this.#loose.push(/** @type {Uint8Array<ArrayBuffer>} */ (part.value));
@@ -88,7 +104,7 @@ export class Arrival {
       if (broken && this.#looseBytes > 0) await this.#write(stored).catch(() => {});
       throw cause;
     }
-    return stored.blob();
+    return this.#keptBlob(stored);
   }
 
   /**
@@ -98,11 +114,9 @@ export class Arrival {
   async *bytes() {
     this.#download.restart = undefined; // what was read cannot be taken back
     if (this.kept > 0 && this.#stored) {
-      const blob = await this.#stored.blob();
-      // Weights with a gap in them would be wrong without a word.
-      if (blob.size !== this.kept) throw new Gpt2Error('download_failed', `the download of ${this.#label} failed: what was stored of it has been deleted meanwhile; load it again`);
-      const reader = blob.stream().getReader();
-      for (let part; !(part = await reader.read()).done; ) yield part.value;
+      const reader = (await this.#keptBlob(this.#stored)).stream().getReader();
+      const next = () => reader.read().catch((cause) => { throw this.#gone(cause); });
+      for (let part; !(part = await next()).done; ) yield part.value;
     }
     for (let part; (part = this.#loose.shift()); ) yield part;
     for await (const part of this.#rest) {
@@ -111,8 +125,21 @@ export class Arrival {
     }
   }
 
+  /** What is in the store: with a gap in them, weights would be wrong without a word. @param {StoredFile} stored */
+  async #keptBlob(stored) {
+    const blob = await stored.blob();
+    if (blob.size !== this.kept) throw this.#gone();
+    return blob;
+  }
+
+  /** @param {unknown} [cause] */
+  #gone(cause) {
+    return new Gpt2Error('download_failed', `the download of ${this.#label} failed: what was stored of it has been deleted meanwhile; load it again`, { cause });
+  }
+
   /** @param {StoredFile} stored */
   async #write(stored) {
+    if (this.#unwritable) throw this.#unwritable;
     if (this.kept === 0) await stored.begin(this.#url.href, this.#download.version);
     if (this.#looseBytes === 0) return;
     await stored.append(new Blob(this.#loose));
@@ -125,10 +152,63 @@ export class Arrival {
     this.kept = 0;
     this.#loose = [];
     this.#looseBytes = 0;
-    await this.#stored?.clear();
+    // What comes now is none of that; and the download itself goes on, whatever becomes of the store.
+    await this.#stored?.clear().catch((cause) => { this.#unwritable = cause; });
   }
 
   #progress() {
     this.onProgress(this.whole ? this.kept : this.#download.received, this.size);
+  }
+}
+
+/** Milliseconds after which the page gets its turn: of a file from the cache all bytes are there at once. */
+const TURN_MS = 8;
+
+/** Resolves in a task of its own. Not a timer: timers are slowed in hidden tabs. */
+const turn = () => new Promise((resolve) => {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => {
+    port1.close();
+    resolve(undefined);
+  };
+  port2.postMessage(null);
+});
+
+/**
+ * All of a file, in memory or wherever the browser keeps a `Blob`.
+ * @param {AsyncIterable<Uint8Array>} bytes
+ */
+export async function collect(bytes) {
+  /** @type {Blob[]} */ const blobs = [];
+  /** @type {BlobPart[]} */ let parts = [];
+  let began = performance.now();
+  for await (const part of bytes) {
+    parts.push(/** @type {Uint8Array<ArrayBuffer>} */ (part));
+    if (performance.now() - began < TURN_MS) continue;
+    // A Blob copies what it is made of, unless that is Blobs.
+    blobs.push(new Blob(parts));
+    parts = [];
+    await turn();
+    began = performance.now();
+  }
+  return new Blob([...blobs, ...parts]);
+}
+
+/**
+ * A file that is not stored, whole.
+ * @param {URL} url
+ * @param {(done: number, total: number | null) => void} report in bytes
+ * @param {ArrivalOptions} options
+ * @returns {Promise<Blob>}
+ * @throws {Gpt2Error}
+ */
+export async function fetchWhole(url, report, options) {
+  const arrival = new Arrival(url, null, 0, options);
+  arrival.onProgress = report;
+  try {
+    if (!(await arrival.open())) throw arrival.missing();
+    return await collect(arrival.bytes());
+  } finally {
+    arrival.close();
   }
 }

@@ -3,6 +3,7 @@ export const CLIENT_ERROR_KINDS = /** @type {const} */ ([
   'worker_failed', // the worker could not be started
   'blocked_by_policy', // the page's Content-Security-Policy forbids the worker, WebAssembly, or a download
   'download_failed', // a file could not be fetched
+  'storage_failed', // this browser's storage, where downloads are kept
   'closed', // the client was closed
 ]);
 

@@ -1,11 +1,17 @@
-import { Arrival } from './arrival.js';
-import { Broken, unchanged } from './download.js';
+import { Arrival, collect } from './arrival.js';
+import { Broken, cancelled, unchanged } from './download.js';
 import { Gpt2Error } from './error.js';
-import { StorageError, StoredModel, free, locked, room } from './store.js';
+import { insteadOfWeights, refuseUseless } from './formats.js';
+import { free, locked } from './locks.js';
+import { isStorageFailure, room } from './storage.js';
+import { StoredModel } from './stored-model.js';
 
 /** @typedef {import('./files.js').ModelFile} ModelFile */
 /** @typedef {import('./source.js').Source} Source */
 /** @typedef {import('./store.js').ModelStore} ModelStore */
+
+/** Milliseconds in which a cancelled download tidies up before its promise is rejected; a slow disk goes on behind it. */
+const GRACE = 100;
 
 /**
  * The files of a model, from the store or the network.
@@ -16,13 +22,15 @@ import { StorageError, StoredModel, free, locked, room } from './store.js';
 export class ModelFetch {
   /** @type {ModelFile[]} */ files = [];
   /** @type {string[]} What people should know. */ notices = [];
-  /** @type {Gpt2Error | null} Why a stream broke: the worker only learns that it did. */ failure = null;
+  /** @type {unknown} Why a stream broke: the worker only learns that it did. */ failure = null;
   #source;
   #store;
   #report;
   #pauses;
+  /** @type {AbortSignal | undefined} Of who asked for the model. */ #asker;
   #ended = new AbortController();
   #signal;
+  /** @type {{ cause: unknown } | null} What the listener to the progress threw. */ #thrown = null;
   /** @type {StoredModel | null} */ #place = null;
   /** Whether the place goes when the worker has read it. */ #temporary = false;
   /** Whether the place was complete before: then nothing in it is of this run. */ #whole = false;
@@ -44,10 +52,11 @@ export class ModelFetch {
     this.#store = store;
     this.#report = report;
     this.#pauses = pauses;
+    this.#asker = signal;
     this.#signal = signal ? AbortSignal.any([signal, this.#ended.signal]) : this.#ended.signal;
   }
 
-  /** For `loadStored` and `deleteStored`; null where the model is not kept. */
+  /** For `loadStored` and `store.delete`; null where the model is not kept. */
   get stored() {
     return this.#temporary ? null : this.#place?.id ?? null;
   }
@@ -58,20 +67,39 @@ export class ModelFetch {
   }
 
   /**
-   * Fills `files`.
+   * Fills `files`. Once the signal is aborted it does not wait for anything.
    * @returns {Promise<this>}
-   * @throws {Gpt2Error}
+   * @throws {Gpt2Error} and what the listener to the progress throws
    */
   async run() {
-    this.#report(0, null);
+    const asker = this.#asker;
+    if (asker?.aborted) throw cancelled(asker);
+    const late = new AbortController();
+    const cancel = new Promise((_, reject) => {
+      asker?.addEventListener('abort', () => {
+        const timer = setTimeout(() => reject(cancelled(asker)), GRACE);
+        late.signal.addEventListener('abort', () => clearTimeout(timer));
+      }, { signal: late.signal });
+    });
     try {
-      const id = await StoredModel.id(this.#source.id).catch(() => null); // there is none where there is no storage
-      await (id === null ? this.#run() : locked(id, () => this.#run(), this.#signal));
+      await Promise.race([this.#begin(), cancel]);
       return this;
+    } finally {
+      late.abort();
+    }
+  }
+
+  async #begin() {
+    try {
+      this.#tell(0, null);
+      const { id: source } = this.#source;
+      // Without a secure context there are no hashes, but nor is there a storage.
+      await (globalThis.crypto?.subtle ? locked(await StoredModel.id(source), () => this.#run(), this.#signal) : this.#run());
     } catch (cause) {
-      const cancelled = this.#signal.aborted;
+      const stopped = this.#signal.aborted;
       await this.end();
-      throw cancelled ? new Gpt2Error('cancelled', 'the download was cancelled', { cause }) : cause;
+      if (this.#thrown) throw this.#thrown.cause;
+      throw stopped ? cancelled(this.#signal) : cause;
     }
   }
 
@@ -81,7 +109,7 @@ export class ModelFetch {
     const place = this.#place;
     if (!this.#temporary || !place) return;
     // Where another tab has taken over what is here, or has completed it, it is that tab's.
-    await free(place.id, async () => { if (!(await place.entry())?.complete) await this.#store.remove(place.id); }).catch(() => {}); // gone is gone
+    await free(place.id, async () => { if (!(await place.files())) await this.#store.remove(place.id); }).catch(() => {}); // what is left is listed, and can be deleted
   }
 
   /** With the lock, so that what is deleted is of this run. */
@@ -91,11 +119,13 @@ export class ModelFetch {
     try {
       await this.#fetch();
     } catch (cause) {
-      // A cancelled download leaves nothing; a broken one leaves what the next can go on from, unless that is only a
-      // configuration and a tokenizer. A model that was kept whole was not downloaded now, and stays.
+      // A cancelled download leaves nothing, nor does one that is no model here; a broken one leaves what the next can
+      // go on from, unless that is only a configuration and a tokenizer. A model that was kept whole was not downloaded
+      // now, and stays.
       const place = this.#place;
-      const worth = place && (await place.bytes().catch(() => 0)) > place.piece / 4; // the cause is what there is to tell
-      if (!this.#whole && (this.#signal.aborted || !worth)) this.#temporary = true;
+      const broken = this.#thrown !== null || !(cause instanceof Gpt2Error) || cause.kind === 'download_failed';
+      const worth = broken && this.#amounts.size > 0 && place && (await place.bytes().catch(() => 0)) > place.piece / 4; // the cause is what there is to tell
+      if (!this.#whole && (this.#asker?.aborted || !worth)) this.#temporary = true;
       if (place && this.#temporary) await this.#store.remove(place.id).catch(() => {});
       this.#place = null;
       throw cause;
@@ -108,12 +138,13 @@ export class ModelFetch {
     // The small ones first: they fail early and cost nothing.
     for (const name of beside) await this.#small(name, { required: true });
     if (look) {
-      await this.#neighbour('config.json');
+      const config = await this.#neighbour('config.json');
       const whole = await this.#neighbour('tokenizer.json');
       const parts = !whole && (await this.#neighbour('vocab.json'));
       if (parts) for (const name of ['merges.txt', 'added_tokens.json']) await this.#neighbour(name);
       // Without a tokenizer GPT-2's comes instead, and these are not about that.
       if (whole || parts) for (const name of ['tokenizer_config.json', 'special_tokens_map.json']) await this.#neighbour(name);
+      if (config) await refuseUseless(this.#source, await config.text(), Boolean(whole || parts), this.#signal);
     }
     await this.#weights(weights);
     const names = this.files.map(({ name }) => name);
@@ -122,9 +153,9 @@ export class ModelFetch {
 
   /** Takes a model that is kept whole, unless the server has another version of it. */
   async #fromStore() {
-    this.#whole = (await this.#place?.entry())?.complete === true;
-    if (!this.#whole) return false;
-    const files = (await this.#place?.files()) ?? [];
+    const files = await this.#place?.files().catch((cause) => this.#unkept(cause));
+    this.#whole = Boolean(files);
+    if (!files) return false;
     const check = this.#source.fixed ? [] : files.map(({ info }) => info && unchanged(new URL(info.url), info, this.#signal));
     if ((await Promise.all(check)).includes(false)) {
       this.notices.push(`The model on ${this.#source.label} has changed since it was stored: it is downloaded again.`);
@@ -154,9 +185,11 @@ export class ModelFetch {
       if (found) return void this.files.push(found);
       this.#amounts.delete(name);
     }
+    const [name = ''] = names;
+    const { href, host } = this.#source.url(name);
     throw new Gpt2Error('download_failed', names.length > 1
-      ? `${this.#source.label} has no ${names.join(' and no ')}; if it has a GGUF file, give the address of that`
-      : `the download of ${names[0]} failed: ${this.#source.url(names[0] ?? '').host} answered 404: there is no such file; check the address`);
+      ? `${this.#source.label} has no ${names.join(' and no ')} (${href}); ${await insteadOfWeights(this.#source, this.#signal)}`
+      : `the download of ${name} failed: ${host} answered 404: there is no such file; check the address (${href})`);
   }
 
   /** @param {string} name @param {string} text of the index */
@@ -177,7 +210,7 @@ export class ModelFetch {
     for (const shard of plain) this.#amounts.set(String(shard), { done: 0, size: each });
     for (const [at, shard] of plain.map(String).sort().entries()) {
       const found = await this.#file(shard, { later: at > 0 });
-      if (!found) throw new Gpt2Error('download_failed', `${this.#source.label} has no ${shard}, which ${name} names; the model there is not complete`);
+      if (!found) throw new Gpt2Error('download_failed', `${this.#source.label} has no ${shard}, which ${name} names; the model there is not complete (${this.#source.url(shard).href})`);
       this.files.push(found);
     }
   }
@@ -191,7 +224,7 @@ export class ModelFetch {
     try {
       return await this.#small(name);
     } catch (cause) {
-      const refused = cause instanceof Gpt2Error && (cause.kind === 'not_a_model' || (cause.kind === 'download_failed' && !this.#opened && !(cause.cause instanceof Broken)));
+      const refused = !this.#thrown && cause instanceof Gpt2Error && (cause.kind === 'not_a_model' || (cause.kind === 'download_failed' && !this.#opened && !(cause.cause instanceof Broken)));
       if (!refused) throw cause;
       this.notices.push(`The model is read without ${name}: ${cause.message}.`);
       return null;
@@ -217,10 +250,9 @@ export class ModelFetch {
    * @returns {Promise<ModelFile | null>} null where there is no such file
    */
   async #file(name, { small = false, required = false, later = false } = {}) {
-    const url = this.#source.url(name);
-    const kept = (await this.#place?.file(name)) ?? null;
-    const arrival = await Arrival.begin(url, kept, { label: `${name} from ${this.#source.label}`, signal: this.#signal, pauses: this.#pauses });
-    arrival.onProgress = (done, total) => this.#count(name, done, total);
+    let stored = (await this.#place?.file(name).catch((cause) => this.#unkept(cause))) ?? null;
+    let arrival = await this.#arrival(name, stored).catch((cause) => this.#unkept(cause));
+    if (!arrival) arrival = await this.#arrival(name, (stored = null));
     const storing = this.#place && !this.#temporary;
     if (later && !storing && !arrival.whole) return this.#stream(name, arrival);
     this.#opened = false;
@@ -230,15 +262,18 @@ export class ModelFetch {
       if (required) throw arrival.missing();
       return null;
     }
-    if (arrival.whole || (storing && (await this.#hasRoom(arrival)))) {
-      try {
-        return { name, blob: await arrival.store() };
-      } catch (cause) {
-        if (!(cause instanceof StorageError)) throw cause;
-        this.#unkept(cause);
-      }
+    if (stored && (arrival.whole || (storing && (await this.#hasRoom(arrival))))) {
+      const blob = await arrival.store(stored).catch((cause) => this.#unkept(cause));
+      if (blob) return { name, blob };
     }
     return small ? { name, blob: await collect(arrival.bytes()) } : this.#stream(name, arrival);
+  }
+
+  /** @param {string} name @param {import('./stored-model.js').StoredFile | null} stored */
+  async #arrival(name, stored) {
+    const arrival = await Arrival.begin(this.#source.url(name), stored, { label: `${name} from ${this.#source.label}`, signal: this.#signal, pauses: this.#pauses });
+    arrival.onProgress = (done, total) => this.#count(name, done, total);
+    return arrival;
   }
 
   /**
@@ -262,29 +297,45 @@ export class ModelFetch {
           passOn();
           controller.close();
         } catch (cause) {
-          this.failure ??= cause instanceof Gpt2Error ? cause : null;
+          this.failure ??= cause;
+          passOn();
           controller.error(cause);
         }
       },
-      cancel: async () => { await bytes.return(); },
+      cancel: async () => {
+        passOn();
+        await bytes.return();
+      },
     }, { highWaterMark: 0 });
-    return { name, stream, size: arrival.size };
+    return { name, stream, size: arrival.length };
   }
 
   /** Asks before it is too late, where the browser knows. @param {Arrival} arrival */
   async #hasRoom({ size, kept }) {
     const space = size === null ? null : await room();
     if (!space || size === null || space.used + size - kept <= space.quota) return true;
-    this.#unkept(new StorageError(`the browser gives this page ${megabytes(space.quota - space.used)} of storage, and the file has ${megabytes(size)}`));
+    this.#unkept(new Gpt2Error('storage_failed', `the browser gives this page ${megabytes(Math.max(space.quota - space.used, 0))} of storage, and the file has ${megabytes(size)}`));
     return false;
   }
 
-  /** Nothing is kept from here on. @param {unknown} cause @returns {null} */
+  /** Nothing is kept from here on, where storage was what failed. @param {unknown} cause @returns {null} */
   #unkept(cause) {
-    const { message } = StorageError.from(cause);
-    this.notices.push(`This model is not kept for the next visit: ${message}.`);
+    if (!isStorageFailure(cause)) throw cause;
+    if (!this.#temporary) this.notices.push(`This model is not kept for the next visit: ${cause.message}.`);
     this.#temporary = true;
     return null;
+  }
+
+  /** @param {number} done @param {number | null} total */
+  #tell(done, total) {
+    try {
+      this.#report(done, total);
+    } catch (cause) {
+      // It is the caller's own, and nothing of the download; which has no listener then, and ends.
+      this.#thrown ??= { cause };
+      this.#ended.abort();
+      throw cause;
+    }
   }
 
   /** @param {string} name @param {number} done @param {number | null} size */
@@ -294,16 +345,9 @@ export class ModelFetch {
     amount.done = done;
     amount.size = size ?? amount.size;
     const all = [...this.#amounts.values()];
-    this.#report(all.reduce((sum, { done }) => sum + done, 0),
+    this.#tell(all.reduce((sum, { done }) => sum + done, 0),
       all.some(({ size }) => size === null) ? null : all.reduce((sum, { size }) => sum + Number(size), 0));
   }
-}
-
-/** @param {AsyncIterable<Uint8Array>} bytes */
-async function collect(bytes) {
-  /** @type {BlobPart[]} */ const parts = [];
-  for await (const part of bytes) parts.push(/** @type {Uint8Array<ArrayBuffer>} */ (part));
-  return new Blob(parts);
 }
 
 /** @param {number} bytes */

@@ -1,6 +1,6 @@
 import { Gpt2Error } from '../gpt2-web.js';
 import { verdict } from '../client/memory.js';
-import { room } from '../client/store.js';
+import { room } from '../client/storage.js';
 import { byId, make, switchOff } from './dom.js';
 import { bytes } from './format.js';
 import { parameters } from './loading.js';
@@ -152,7 +152,7 @@ export class ModelsDialog {
     return make('li', {},
       make('div', {},
         make('h4', {}, model.name),
-        make('p', { class: 'muted source' }, model.source.replace(/#files=.*$/, '').replace(/@main$/, '')),
+        make('p', { class: 'muted source' }, model.source.replace(/#(files|folder)=.*$/, '').replace(/@main$/, '')),
         make('p', { class: 'muted' }, model.complete ? `${bytes(model.bytes)} · ${when}` : `${bytes(model.bytes)} so far: the download was interrupted`)),
       make('div', { class: 'actions' }, load, remove));
   }

@@ -1,0 +1,32 @@
+/** One tab at a time for each stored model (Web Locks). */
+
+/**
+ * Runs `action` while no other tab loads or deletes the same model: a second download waits and finds it stored.
+ * @template T @param {string} id @param {() => Promise<T>} action @param {AbortSignal} [signal] ends the wait
+ * @returns {Promise<T>}
+ */
+export const locked = (id, action, signal) => withLock(id, { ...(signal && { signal }) }, action);
+
+/** Runs `action` with the lock, or not at all where another tab has it. @param {string} id @param {() => Promise<void>} action */
+export const free = (id, action) => withLock(id, { ifAvailable: true }, async (lock) => { if (lock) await action(); });
+
+/**
+ * @template T @param {string} id @param {LockOptions} options @param {(lock: unknown) => Promise<T>} action
+ * @returns {Promise<T>}
+ */
+async function withLock(id, options, action) {
+  const locks = globalThis.navigator?.locks;
+  if (!locks) return action({});
+  /** @type {Promise<T> | undefined} */ let running;
+  try {
+    await locks.request(`gpt2-web-models/${id}`, options, (lock) => (running = action(lock)));
+  } catch (cause) {
+    if (!running) {
+      if (options.signal?.aborted || !(cause instanceof DOMException)) throw cause;
+      // A page without an origin, as in a sandboxed frame, has no locks; nor has it storage that two tabs could share.
+      return action({});
+    }
+  }
+  // A lock that somebody stole is over before the action is, which goes on; its own failure is thrown here.
+  return /** @type {Promise<T>} */ (running);
+}

@@ -1,0 +1,111 @@
+import { Gpt2Error } from './error.js';
+
+/** The origin private file system (OPFS), and in which words it fails. */
+
+/**
+ * Its root.
+ * @returns {Promise<FileSystemDirectoryHandle>}
+ * @throws {Gpt2Error} `storage_failed`
+ */
+export function storageRoot() {
+  return storing(async () => {
+    const storage = globalThis.navigator?.storage;
+    if (!storage?.getDirectory) throw failed(whyNone() ?? 'this browser has no storage for files (OPFS); a newer version of it has one');
+    const { prototype } = globalThis.FileSystemFileHandle ?? {};
+    if (prototype && !('createWritable' in prototype)) throw failed(CANNOT_WRITE);
+    return storage.getDirectory();
+  });
+}
+
+const CANNOT_WRITE = 'this browser lets no page write into its storage (createWritable is missing, as in Safari before 26); a newer version does';
+
+/** Where a page has no storage at all: which of the reasons it is, and what would help. */
+function whyNone() {
+  if (globalThis.isSecureContext === false) return 'this page came over plain http, and browsers give storage to https and localhost only; open it from one of these';
+  if (globalThis.location?.protocol === 'file:') return 'this page was opened from disk, where this browser gives no storage; open it from https or localhost';
+  if (globalThis.origin === 'null') return 'this page is in a sandboxed frame, which has no storage; the frame needs sandbox="allow-same-origin", or open the page by itself';
+  return null;
+}
+
+/** @param {string} why @param {unknown} [cause] */
+const failed = (why, cause) => new Gpt2Error('storage_failed', why, { cause });
+
+/**
+ * Runs what works on storage; whatever it throws is a sentence then.
+ * @template T @param {() => Promise<T>} action
+ * @returns {Promise<T>}
+ * @throws {Gpt2Error} `storage_failed`
+ */
+export async function storing(action) {
+  try {
+    return await action();
+  } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
+    const { name = '', message = String(cause) } = /** @type {Error} */ (cause ?? {});
+    throw failed(name === 'QuotaExceededError' ? 'there is no more room in the browser\'s storage; delete a model that is kept, or make room on the disk'
+      : name === 'SecurityError' ? whyNone() ?? 'this page has no storage (a private window, or the browser is set to keep nothing of this site); open it in an ordinary window, or allow its data'
+      : name === 'NoModificationAllowedError' ? 'another tab is writing there; wait for its end, or close it'
+      : `the browser's storage failed (${message})`, cause);
+  }
+}
+
+/** Whether the storage was what failed. @param {unknown} cause @returns {cause is Gpt2Error} */
+export const isStorageFailure = (cause) => cause instanceof Gpt2Error && cause.kind === 'storage_failed';
+
+/** Whether it failed because there is nothing of that name. @param {unknown} cause */
+export const isAbsent = (cause) => cause instanceof DOMException && cause.name === 'NotFoundError';
+
+/**
+ * A name for the storage, whatever `text` is: of any length and in any characters, and told apart by all of them.
+ * @param {string} text
+ */
+export async function nameFor(text) {
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
+  return [...new Uint8Array(digest).subarray(0, 16)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** Writes a file whole or not at all. @param {FileSystemDirectoryHandle} folder @param {string} name @param {Blob | string} contents */
+export async function writeFile(folder, name, contents) {
+  const handle = await folder.getFileHandle(name, { create: true });
+  /** @type {FileSystemWritableFileStream | undefined} */ let writable;
+  try {
+    if (typeof handle.createWritable !== 'function') throw failed(CANNOT_WRITE);
+    writable = await handle.createWritable();
+    await writable.write(contents);
+    await writable.close();
+  } catch (cause) {
+    // It holds a lock while it is open; and an empty file must not stand for what could not be written. What fails of
+    // this is not what there is to tell.
+    await writable?.abort().catch(() => {});
+    await folder.removeEntry(name).catch(() => {});
+    throw cause;
+  }
+}
+
+/**
+ * @param {FileSystemDirectoryHandle} folder @param {string} name
+ * @returns {Promise<any>} null where there is none, or where it is no JSON
+ */
+export async function readJson(folder, name) {
+  try {
+    return JSON.parse(await (await (await folder.getFileHandle(name)).getFile()).text());
+  } catch (cause) {
+    if (cause instanceof SyntaxError || isAbsent(cause)) return null;
+    throw cause;
+  }
+}
+
+/**
+ * How much room the browser gives this page, and whether it has promised to keep it.
+ * @returns {Promise<{ used: number, quota: number, persisted: boolean } | null>} null where it does not tell
+ */
+export async function room() {
+  const storage = globalThis.navigator?.storage;
+  if (!storage?.estimate) return null;
+  try {
+    const { usage = 0, quota = 0 } = await storage.estimate();
+    return { used: usage, quota, persisted: (await storage.persisted?.()) ?? false };
+  } catch {
+    return null; // a page without an origin is refused
+  }
+}
