@@ -13,11 +13,12 @@
  * @module
  */
 
+import { fetchWhole } from './client/arrival.js';
 import { fetchCatalog } from './client/catalog.js';
 import { Gpt2Error } from './client/error.js';
 import { ModelFetch } from './client/fetch-model.js';
 import { fromGiven, lackTokenizer, transferable } from './client/files.js';
-import { download, monotone } from './client/progress.js';
+import { monotone } from './client/progress.js';
 import { SharedFile } from './client/shared-file.js';
 import { addresses, repository, typed } from './client/source.js';
 import { ModelStore } from './client/store.js';
@@ -74,7 +75,7 @@ export class Gpt2Web {
   /** @type {Promise<void> | null} */ #recovery = null;
   #embedded = new SharedFile((report, signal, fresh) => this.#assets
     ? this.#assets.model(report)
-    : download(this.#url(`models/${EMBEDDED}`), report, { signal, fresh }));
+    : fetchWhole(this.#url(`models/${EMBEDDED}`), report, { signal, cache: fresh ? 'reload' : 'default' }));
   #closed = false;
   /** The downloaded models that this browser keeps. @readonly */ store;
 
@@ -288,7 +289,7 @@ export class Gpt2Web {
       return { ...loaded, notices: [...fetched.notices, ...loaded.notices] };
     } catch (cause) {
       const broken = cause instanceof Gpt2Error && (cause.kind === 'not_a_model' || cause.kind === 'damaged_model');
-      if (id !== null && broken) await this.store.delete(id);
+      if (id !== null && broken) await this.store.delete(id).catch(() => {}); // the cause is what there is to tell
       throw fetched.failure ?? cause;
     } finally {
       await fetched.end();

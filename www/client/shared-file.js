@@ -64,7 +64,11 @@ export class SharedFile {
       flight.latest = progress;
       for (const report of flight.listeners) report(...progress);
     }, abort.signal, this.#forgotten);
-    flight.blob.then((blob) => { flight.ended = blob; }, () => this.#drop(flight));
+    flight.blob.then((blob) => { flight.ended = blob; }, () => {
+      // What failed may have come from the browser's cache.
+      if (!abort.signal.aborted) this.#forgotten = true;
+      this.#drop(flight);
+    });
     return flight;
   }
 
