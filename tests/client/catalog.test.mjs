@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 
 import { computed } from '../../scripts/catalog.mjs';
+import { fetchCatalog } from '../../www/client/catalog.js';
 import { memoryNeeded, parameters, verdict } from '../../www/client/memory.js';
+import { hostile } from './hostile-server.mjs';
 
 test('the catalogue says what follows from the shapes', async () => {
   /** @type {import('../../www/client/catalog.js').Catalog} */ const catalog = JSON.parse(await readFile(new URL('../../www/models/catalog.json', import.meta.url), 'utf8'));
@@ -21,4 +23,19 @@ test('whether a model fits', () => {
   assert.match(verdict(memoryNeeded(xl, 'q4_0'), 1).why, /this device has about 1 GiB/);
   assert.equal(verdict(memoryNeeded(xl, 'q4_0'), 2).fits, 'perhaps');
   assert.equal(verdict(memoryNeeded({ ...xl, n_layer: 28 }, 'f32')).fits, 'perhaps');
+});
+
+/** @type {{ [path: string]: import('./hostile-server.mjs').Behaviour }} */ const paths = {};
+/** @type {Awaited<ReturnType<typeof hostile>>} */ let server;
+before(async () => { server = await hostile(paths); });
+after(() => server.close());
+
+test('a list of models that is none is a sentence with its address', async () => {
+  paths['catalog.json'] = { body: '{"models":[]}' };
+  assert.deepEqual(await fetchCatalog(server.url('catalog.json')), { models: [] });
+  for (const body of ['<!doctype html>', '{}', 'null', '']) {
+    paths['catalog.json'] = { body };
+    await assert.rejects(fetchCatalog(server.url('catalog.json')), /no list of models \(http:.*catalog\.json\)/);
+  }
+  await assert.rejects(fetchCatalog(server.url('gone.json')), /answered 404 \(http:.*gone\.json\)/);
 });

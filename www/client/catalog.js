@@ -32,10 +32,12 @@ export async function fetchCatalog(url) {
   try {
     const response = await fetchAllowed(url, {});
     if (!response.ok) throw new Error(`the server answered ${response.status}`);
-    return await response.json();
+    const catalog = await response.json().catch(() => null);
+    if (!Array.isArray(catalog?.models)) throw new Error('what the server sent is no list of models');
+    return catalog;
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
-    throw new Gpt2Error('download_failed', `the list of models could not be read: ${cause instanceof Error ? cause.message : cause}`, { cause });
+    throw new Gpt2Error('download_failed', `the list of models could not be read: ${cause instanceof Error ? cause.message : cause} (${url.href})`, { cause });
   }
 }
 
