@@ -90,5 +90,9 @@ test('what is no model is refused with what to give', async () => {
     assert.throws(() => typed(text), (/** @type {Error} */ { message }) => !/secret|undefined/.test(message));
   }
   const gpt2 = new Gpt2Web();
+  for (const load of [() => gpt2.loadFrom(/** @type {any} */ (undefined)), () => gpt2.loadFrom(/** @type {any} */ (7)), () => gpt2.loadUrl(/** @type {any} */ (undefined)), () => gpt2.loadUrl([/** @type {any} */ (null)]), () => gpt2.loadUrl([]),
+    () => gpt2.loadRepo('a/b', { revision: /** @type {any} */ (7) }), () => gpt2.loadRepo('a/b', { files: /** @type {any} */ ('x.gguf') }), () => gpt2.loadRepo('a/b', { files: [] })]) {
+    await assert.rejects(load, refusal(/address|revision|files/));
+  }
   for (const repo of ['', 'a/b/c', '../x', 'a/..', '.', undefined]) await assert.rejects(gpt2.loadRepo(/** @type {any} */ (repo)), refusal(/owner\/name/));
 });

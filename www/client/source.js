@@ -30,6 +30,10 @@ export function repository(repo, { revision = 'main', folder = '', files } = {})
   if (typeof repo !== 'string' || !/^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}$)[\w.-]+)?$/.test(repo)) {
     throw new Gpt2Error('invalid_request', `"${repo}" is no repository name; write it as owner/name, as in openai-community/gpt2`);
   }
+  if (typeof revision !== 'string') throw new Gpt2Error('invalid_request', `the revision of ${repo} must be a text: a branch, a tag or a commit`);
+  if (files !== undefined && !(Array.isArray(files) && files.length > 0 && files.every((file) => typeof file === 'string' && file !== ''))) {
+    throw new Gpt2Error('invalid_request', `the files of ${repo} must be a list of their names, the weights last`);
+  }
   if (revision === '') throw new Gpt2Error('invalid_request', `there is no revision after the @ of ${repo}; give a branch, a tag or a commit, or leave the @ out`);
   const at = encodeURIComponent(revision);
   const within = (/** @type {string} */ file) => `${at}/${folder ? `${encoded(folder)}/` : ''}${encoded(file)}`;
@@ -83,7 +87,8 @@ export function addresses(urls) {
  * @throws {Gpt2Error}
  */
 export function typed(text) {
-  const parts = String(text).trim().replace(/^<(.*)>$|^"(.*)"$|^'(.*)'$/, '$1$2$3').trim().split(/\s+/);
+  if (typeof text !== 'string') throw new Gpt2Error('invalid_request', `an address must be a text, not ${text === null ? 'null' : typeof text}; give a repository as owner/name, or the address of a file`);
+  const parts = text.trim().replace(/^<(.*)>$|^"(.*)"$|^'(.*)'$/, '$1$2$3').trim().split(/\s+/);
   const [only = ''] = parts;
   if (parts.length > 1) return addresses(parts.map((part) => located(part) ?? notAnAddress(part, 'give one repository, or addresses with blanks between them')));
   if (only === '') throw new Gpt2Error('invalid_request', 'nothing was given; type a repository as owner/name, as in openai-community/gpt2, or the address of a file');
@@ -124,6 +129,7 @@ const fileUrl = (repo, revision, file) => new URL(`${encoded(repo)}/resolve/${en
 function absolute(url) {
   /** @type {URL} */ let parsed;
   try {
+    if (typeof url !== 'string' && !(url instanceof URL)) throw new TypeError(`an address must be a text or a URL, not ${url === null ? 'null' : typeof url}`);
     parsed = new URL(url, globalThis.document?.baseURI);
   } catch (cause) {
     throw new Gpt2Error('invalid_request', `"${url}" is no address; give one that begins with https://`, { cause });
