@@ -303,6 +303,21 @@ test('what failed is told with the whole address', async () => {
   }
 });
 
+test('the length of a compressed form, which another origin does not show to be one, is no change', async () => {
+  const own = globalThis.fetch;
+  try {
+    for (const [headers, type, expected] of /** @type {[{ [name: string]: string }, string, boolean][]} */ ([
+      [{ 'last-modified': 'today', 'content-length': '70' }, 'cors', true], [{ 'last-modified': 'yesterday', 'content-length': '70' }, 'cors', false],
+      [{ 'content-length': '70' }, 'cors', false], [{ 'last-modified': 'today', 'content-length': '70' }, 'basic', false],
+    ])) {
+      globalThis.fetch = async () => /** @type {any} */ ({ ok: true, type, headers: new Headers(headers) });
+      assert.equal(await unchanged(server.url('a'), { etag: null, modified: 'today', size: 200 }), expected);
+    }
+  } finally {
+    globalThis.fetch = own;
+  }
+});
+
 test('a server that refuses HEAD, or does not answer it, says nothing about changes', async () => {
   const version = { etag: '"0"', modified: null, size: 1 };
   paths['a'] = { body: BODY, head: 405 };
