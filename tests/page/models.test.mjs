@@ -103,6 +103,23 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
+    test('what cannot be deleted is still there, and the dialog says why', async () => {
+      const { page } = await ready({ before: () => {
+        FileSystemDirectoryHandle.prototype.removeEntry = async () => { throw new DOMException('no', 'NoModificationAllowedError'); };
+      } });
+      await load(page, address());
+      await loaded(page, 'm');
+      for (const button of ['#stored .quiet', '#delete-all']) {
+        if (!(await page.$eval('#models', (dialog) => /** @type {HTMLDialogElement} */ (dialog).open))) await page.click('#open-model');
+        await page.waitForSelector('#stored li');
+        await page.$eval('#room', (room) => { room.textContent = ''; });
+        await click(page, button);
+        await page.waitForFunction(() => /could be deleted: another tab is writing/.test(document.querySelector('#room')?.textContent ?? ''));
+        assert.equal((await rows(page)).length, 1);
+      }
+      await page.close();
+    });
+
     test('a cancel ends a download and leaves nothing', async () => {
       const { page } = await ready();
       paths['m/model.safetensors'] = { body: WEIGHTS, pause: 20 };

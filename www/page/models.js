@@ -159,8 +159,10 @@ export class ModelsDialog {
 
   /** @param {() => Promise<void>} action */
   async #delete(action) {
-    await action().catch((cause) => { byId('room').textContent = cause instanceof Gpt2Error ? cause.message : String(cause); });
+    let failure = '';
+    await action().catch((cause) => { failure = `Not everything could be deleted: ${cause instanceof Gpt2Error ? cause.message : cause}.`; });
     await this.#showStored();
+    if (failure) byId('room').textContent = failure;
     // The button that was pressed is gone with its row.
     if (!this.#dialog.contains(document.activeElement)) byId('models-title').focus();
   }
