@@ -224,6 +224,31 @@ test('a store that fails at any moment costs the keeping and nothing else', asyn
   }
 });
 
+test('a kept model that cannot be read is downloaded, and stays', async () => {
+  await fetching().run();
+  const kept = folder.paths;
+  const { getFileHandle } = MemoryFolder.prototype;
+  let reads = 0;
+  try {
+    MemoryFolder.prototype.getFileHandle = async function handle(...given) {
+      // The entry says that it is whole; then the disk goes.
+      if (/\.0$/.test(String(given[0])) && ++reads > 2) throw new DOMException('the disk is gone', 'NotReadableError');
+      return getFileHandle.apply(this, given);
+    };
+    server.requests.length = 0;
+    const fetched = await fetching().run();
+    assert.equal(weightsAsked(), 1);
+    assert.match(fetched.notices.join(), /not kept.*the disk is gone/);
+    const weights = /** @type {any} */ (fetched.files.at(-1));
+    assert.deepEqual(new Uint8Array(await new Response(weights.stream).arrayBuffer()), WEIGHTS);
+    MemoryFolder.prototype.getFileHandle = getFileHandle;
+    await fetched.end();
+  } finally {
+    MemoryFolder.prototype.getFileHandle = getFileHandle;
+  }
+  assert.deepEqual(folder.paths, kept);
+});
+
 test('a cleanup that fails never hides the cause', async () => {
   const models = store();
   models.remove = async () => { throw new Gpt2Error('storage_failed', 'the disk is gone'); };

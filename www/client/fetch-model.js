@@ -126,7 +126,7 @@ export class ModelFetch {
       const broken = this.#thrown !== null || !(cause instanceof Gpt2Error) || cause.kind === 'download_failed';
       const worth = broken && this.#amounts.size > 0 && place && (await place.bytes().catch(() => 0)) > place.piece / 4; // the cause is what there is to tell
       if (!this.#whole && (this.#asker?.aborted || !worth)) this.#temporary = true;
-      if (place && this.#temporary) await this.#store.remove(place.id).catch(() => {});
+      if (place && this.#temporary && !this.#whole) await this.#store.remove(place.id).catch(() => {});
       this.#place = null;
       throw cause;
     }
@@ -165,8 +165,12 @@ export class ModelFetch {
       this.#place = await this.#store.place(id, name).catch((cause) => this.#unkept(cause));
       return false;
     }
-    this.files = await Promise.all(files.map(async (file) => ({ name: file.name, blob: await file.blob() })));
-    return true;
+    try {
+      this.files = await Promise.all(files.map(async (file) => ({ name: file.name, blob: await file.blob() })));
+    } catch (cause) {
+      this.#unkept(cause);
+    }
+    return this.files.length > 0;
   }
 
   /**
