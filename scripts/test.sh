@@ -98,7 +98,7 @@ test_in_browser() {
   # The runner takes whichever driver it is told of; this is a stage of its own, so nobody else misses them.
   unset CHROMEDRIVER GECKODRIVER
   "${WASM_ENV[@]}" "$driver" "WASM_BINDGEN_USE_$2=1" \
-    WASM_BINDGEN_TEST_WEBDRIVER_JSON="$PWD/target/webdriver.json" \
+    WASM_BINDGEN_TEST_WEBDRIVER_JSON="$PWD/target/webdriver.json" WASM_BINDGEN_TEST_TIMEOUT=600 \
     CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER="$(dirname "$WASM_BINDGEN")/wasm-bindgen-test-runner" \
     "$WASM_CARGO" test --profile quick "${WASM_ARGUMENTS[@]}" --test web
 }
