@@ -97,7 +97,7 @@ const { prompt, site, json, given } = parse(process.argv.slice(2));
 const unwritable = (error) => fail(`the record could not be written: ${error.message}`, 2);
 // Whether it can be is better known before the run than after it.
 if (json) await open(json, 'a').then((file) => file.close(), unwritable);
-const server = await serve(site, { pages: { '/generate': '<!doctype html><title>generate</title>' } });
+const server = await serve(site, { files: { '/generate': '<!doctype html><title>generate</title>' } });
 const browser = await launch('chrome', { handleSIGINT: false, protocolTimeout: 0 }).catch((error) => fail(`Chromium did not start: ${error.message}`));
 const page = await browser.newPage();
 

@@ -1,9 +1,11 @@
 // A static server for the assembled page, as strict as a careful host: the policy is the one the page promises to
 // work under.
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import { lookup } from 'mrmime';
 import sirv from 'sirv';
 
-const POLICY = [
+export const POLICY = [
   "default-src 'none'",
   "script-src 'self' 'wasm-unsafe-eval'",
   "worker-src 'self' blob:",
@@ -19,37 +21,44 @@ const POLICY = [
  * @param {string} folder
  * @param {object} [options]
  * @param {number} [options.port] 0 picks a free one
- * @param {Record<string, string>} [options.pages] further HTML pages by path
+ * @param {Record<string, string | Uint8Array | URL>} [options.files] what is served at these paths, whatever lies there; a URL
+ *   is a file's, and a path without an extension is an HTML page
  * @param {Record<string, string>} [options.folders] further folders by the path they are served under, such as `/more/`
  * @param {Record<string, string>} [options.headers] sent with every answer
+ * @param {string} [options.policy] the Content-Security-Policy
+ * @param {boolean} [options.cors] whether other origins may read the answers
  * @param {(path: string) => void} [options.onRequest] hears of every request
  * @returns {Promise<{ url: string, close: () => Promise<void> }>} once it listens
  */
-export function serve(folder, { port = 0, pages = {}, folders = {}, headers = {}, onRequest } = {}) {
+export function serve(folder, { port = 0, files = {}, folders = {}, headers = {}, policy = POLICY, cors = true, onRequest } = {}) {
   // `dev` reads every file when it is asked for; `etag` lets a reload skip the model's megabytes.
   const handler = (/** @type {string} */ folder) => sirv(folder, { dev: true, etag: true });
-  const files = handler(folder);
+  const whole = handler(folder);
   const further = Object.entries(folders).map(([path, folder]) => ({ path, files: handler(folder) }));
-  const server = createServer((request, response) => {
-    onRequest?.(request.url ?? '');
-    response.setHeader('Content-Security-Policy', POLICY);
+  const server = createServer(async (request, response) => {
+    const [pathname = '/'] = (request.url ?? '/').split('?');
+    onRequest?.(pathname);
+    response.setHeader('Content-Security-Policy', policy);
     response.setHeader('X-Content-Type-Options', 'nosniff');
     // A sandboxed frame has no origin, so to it the page's own scripts come from another one.
-    response.setHeader('Access-Control-Allow-Origin', '*');
+    if (cors) response.setHeader('Access-Control-Allow-Origin', '*');
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-    const page = pages[request.url ?? ''];
-    if (page !== undefined) {
-      response.setHeader('Content-Type', 'text/html; charset=utf-8');
-      response.end(page);
-      return;
-    }
-    const mounted = further.find(({ path }) => request.url?.startsWith(path));
-    if (mounted) request.url = (request.url ?? '').slice(mounted.path.length - 1);
-    (mounted?.files ?? files)(request, response, () => {
+    const missing = () => {
       response.statusCode = 404;
       response.setHeader('Content-Type', 'text/plain; charset=utf-8');
       response.end('There is no such file here.\n');
-    });
+    };
+    const file = files[pathname];
+    if (file !== undefined) {
+      const body = file instanceof URL ? await readFile(file).catch(() => null) : file;
+      if (body === null) return missing();
+      response.setHeader('Content-Type', lookup(pathname) ?? 'text/html; charset=utf-8');
+      response.end(body);
+      return;
+    }
+    const mounted = further.find(({ path }) => pathname.startsWith(path));
+    if (mounted) request.url = (request.url ?? '').slice(mounted.path.length - 1);
+    (mounted?.files ?? whole)(request, response, missing);
   });
   return new Promise((resolve, reject) => {
     server.once('error', reject);

@@ -79,7 +79,7 @@ function subject({ system, precision, page, model }, quick) {
     async round() {
       const server = await serve(fileOf('page'), {
         folders: { '/packages/': place.packages, '/models/': place.models },
-        headers: HEADERS, pages: { '/': `<!doctype html><title>${system}</title>` },
+        headers: HEADERS, files: { '/': `<!doctype html><title>${system}</title>` },
       });
       // A fresh one: nothing is compiled or cached yet, and no other's memory is in the way.
       const browser = await launch('chrome', { protocolTimeout: 0 });

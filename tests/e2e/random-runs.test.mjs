@@ -17,7 +17,7 @@ for (const browser of BROWSERS) {
   const runs = Number(process.env.GPT2_WEB_RUNS ?? RUNS[browser]);
   test(`${runs} random things from seed ${SEED} in ${browser}: every request ends once, and the next one works`, async (context) => {
     const server = await serve(required('GPT2_WEB_SITE'), {
-      pages: { '/random': '<!doctype html><title>random runs</title>' },
+      files: { '/random': '<!doctype html><title>random runs</title>' },
       folders: { '/random/': 'tests/e2e/random', '/fixtures/': 'tests/fixtures/gguf' },
     });
     // A call that does not end is a request that does not.

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { after } from 'node:test';
 
 import { launch } from '../../scripts/browsers.mjs';
-import { serve } from './fake-server.mjs';
+import { serve } from '../../scripts/server.mjs';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {import('../../scripts/browsers.mjs').BrowserName} BrowserName */
@@ -13,6 +13,7 @@ import { serve } from './fake-server.mjs';
 export const BROWSERS = /** @type {BrowserName[]} */ ((process.env['BROWSERS'] ?? 'chrome firefox').split(' '));
 const AXE = await readFile(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 
+const FAKE_WORKER = new URL('fake-worker.js', import.meta.url);
 /** Milliseconds, long enough for a busy machine: a test that waits this long has failed. */
 const PATIENCE = 120_000;
 
@@ -44,10 +45,16 @@ export async function start(name) {
   /** @type {(() => unknown)[]} */ const cleanup = [() => browser.close()];
   after(async () => { for (const step of cleanup.reverse()) await step(); });
 
-  /** @param {Parameters<typeof serve>[0] & { hash?: string, before?: (() => void) | undefined }} [options] `before` runs in the page, before its scripts */
-  async function open({ hash = '', before, ...options } = {}) {
-    const server = await serve(options);
-    cleanup.push(server.close);
+  /** @param {Pick<NonNullable<Parameters<typeof serve>[1]>, 'files' | 'policy' | 'cors'> & { hash?: string, before?: (() => void) | undefined }} [options] `before` runs in the page, before its scripts */
+  async function open({ hash = '', before, files, ...options } = {}) {
+    /** @type {string[]} */ const requests = [];
+    // The page as it is served, with the fake worker in the place of the real one.
+    const { url, close } = await serve('www', {
+      files: { '/worker.js': FAKE_WORKER, ...files }, folders: { '/vendor/': 'node_modules/uplot/dist' }, ...options,
+      onRequest: (path) => requests.push(path),
+    });
+    cleanup.push(close);
+    const server = { url: `${url}/`, requests };
     const page = await browser.newPage();
     page.setDefaultTimeout(PATIENCE);
     /** @type {string[]} */ const complaints = [];

@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 
 import { hostile, noise } from '../client/hostile-server.mjs';
 import { BROWSERS, axe, click, fill, reach, start, text } from './bench.mjs';
-import { POLICY } from './fake-server.mjs';
+import { POLICY } from '../../scripts/server.mjs';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 
 import { BROWSERS, reach, start, text } from './bench.mjs';
-import { POLICY } from './fake-server.mjs';
+import { POLICY } from '../../scripts/server.mjs';
 
 const PAGE = new URL('../../www/index.html', import.meta.url);
 

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { BROWSERS, axe, click, fill, reach, start, text } from './bench.mjs';
-import { POLICY } from './fake-server.mjs';
+import { POLICY } from '../../scripts/server.mjs';
 
 const MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
 const GLUE = `let wasm_bindgen = Object.assign(async ({ module_or_path }) => WebAssembly.instantiateStreaming(module_or_path), {
