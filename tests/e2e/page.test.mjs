@@ -1,10 +1,6 @@
 // The served page, as a user meets it.
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import axe from 'axe-core';
 import { BROWSERS, Bench } from './harness.mjs';
 
@@ -103,21 +99,6 @@ for (const browser of BROWSERS) {
       await visit.leave();
     });
 
-    test('a file that is no model is refused in a sentence, and the page goes on', async () => {
-      const visit = await bench.served();
-      const folder = await mkdtemp(join(tmpdir(), 'gpt2-web-'));
-      const path = join(folder, 'renamed.gguf');
-      await writeFile(path, '<!doctype html><title>404 Not Found</title>'.padEnd(4096));
-      await visit.pick(path);
-      await rm(folder, { recursive: true });
-      const { error } = await visit.result();
-      assert.match(error, /renamed\.gguf.*\.$/s);
-      const { reason, text } = await visit.run(KING, { max_tokens: 5 });
-      assert.equal(reason, 'max_tokens');
-      assert.notEqual(text, '');
-      await visit.leave();
-    });
-
     test('after a panic the page says so, and the next run works', async () => {
       const visit = await bench.obedient();
       const before = await visit.run(KING, { seed: 7, max_tokens: 20 });
@@ -144,15 +125,6 @@ for (const browser of BROWSERS) {
       await visit.leave();
     });
 
-    test('a double click on Generate is one run', async () => {
-      const visit = await bench.served();
-      const once = await visit.run(KING, { ...GREEDY, max_tokens: 20 });
-      await visit.page.click('#generate', { count: 2 });
-      await visit.reaches('done', 'error');
-      assert.deepEqual(await visit.result(), once);
-      await visit.leave();
-    });
-
     test('it writes in a sandboxed frame, which has no origin', async () => {
       const page = await bench.browser.newPage();
       await page.setContent(`<iframe sandbox="allow-scripts" src="${bench.server.url}/#max_tokens=5" width="1000" height="800"></iframe>`);
@@ -161,14 +133,6 @@ for (const browser of BROWSERS) {
       await frame.$eval('#generate', (button) => /** @type {HTMLElement} */ (button).click());
       await frame.waitForSelector('[data-state="done"]', { timeout: 120_000 });
       assert.equal(await frame.$eval('#stop-reason', (badge) => badge.textContent), 'max_tokens');
-      await page.close();
-    });
-
-    test('opened from disk in its parts it tells what to open instead', async () => {
-      const page = await bench.browser.newPage();
-      await page.goto(pathToFileURL(join(/** @type {string} */ (process.env.GPT2_WEB_SITE), 'index.html')).href);
-      await page.waitForSelector('[data-state="error"]');
-      assert.match(await page.$eval('#error', (box) => box.textContent ?? ''), /Open gpt2-web\.html instead/);
       await page.close();
     });
 
