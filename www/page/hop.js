@@ -2,6 +2,12 @@
 let turns = 0;
 document.addEventListener('visibilitychange', () => { turns++; });
 
+/** What is to run in the task after a frame's painting. @type {(() => void)[]} */
+const afterPainting = [];
+// One channel for all runs: a port that listens is never collected.
+const { port1, port2 } = new MessageChannel();
+port1.onmessage = () => afterPainting.shift()?.();
+
 /**
  * The way of a delta from the worker's post to the page's handler, and to the frame that shows it. Both clocks count
  * milliseconds since the epoch; a frame counts when the task after its painting runs. A hidden tab has no frames: what
@@ -11,20 +17,20 @@ export class Hop {
   /** @type {number[]} */ handler = [];
   /** @type {number[]} */ frame = [];
   /** @type {{ postedAt: number, turn: number }[]} */ #waiting = [];
-  #painted = new MessageChannel();
-
-  constructor() {
-    this.#painted.port1.onmessage = () => {
-      const now = clock();
-      for (const { postedAt, turn } of this.#waiting.splice(0)) if (turn === turns) this.frame.push(now - postedAt);
-    };
-  }
 
   /** @param {number} postedAt */
   arrived(postedAt) {
     this.handler.push(clock() - postedAt);
     if (document.hidden) return;
-    if (this.#waiting.push({ postedAt, turn: turns }) === 1) requestAnimationFrame(() => this.#painted.port2.postMessage(null));
+    if (this.#waiting.push({ postedAt, turn: turns }) === 1) requestAnimationFrame(() => {
+      afterPainting.push(() => this.#painted());
+      port2.postMessage(null);
+    });
+  }
+
+  #painted() {
+    const now = clock();
+    for (const { postedAt, turn } of this.#waiting.splice(0)) if (turn === turns) this.frame.push(now - postedAt);
   }
 }
 
