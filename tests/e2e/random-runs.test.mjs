@@ -38,6 +38,7 @@ for (const browser of BROWSERS) {
         });
         if (done === 0) await page.evaluate(() => /** @type {any} */ (globalThis).session.useEmbedded());
       }
+      await page.evaluate(() => /** @type {any} */ (globalThis).session.fallSilent());
       const counts = await page.evaluate(() => /** @type {any} */ (globalThis).session.end());
       context.diagnostic(`${browser}, seed ${SEED}: ${JSON.stringify(counts)}`);
       assert.ok(counts.workers > 1 || runs < PART);

@@ -90,6 +90,21 @@ export class Session {
     await this.run();
   }
 
+  /** A worker that answers nothing any more is ended by a client that has waited for it, and another one takes its place. */
+  async fallSilent() {
+    const client = new Gpt2Web({ stall_ms: 5000 });
+    const load = () => client.load({ name: 'silent', files: [{ name: 'f32.gguf', blob: this.#files.get('f32.gguf') }] });
+    await load();
+    const worker = this.#wire.worker;
+    const run = () => follow(client.generate('a', { max_tokens: MANY }), (events) => void (events.length === 1 && worker?.postMessage({ hurt: 'fall silent' })));
+    // The first may be over before the worker is told.
+    await this.#refused(run().then(run), 'stalled');
+    checkRun(await follow(client.generate('a', { max_tokens: 3 })));
+    const gone = this.#wire.gone(/** @type {Worker} */ (this.#wire.worker));
+    client.close();
+    await gone;
+  }
+
   async end() {
     await this.#client.unload();
     const gone = [...this.#wire.workers.keys()].map((worker) => this.#wire.gone(worker));
