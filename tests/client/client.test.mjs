@@ -1,53 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
-import { ScriptedWorker, delta, done, error, follow, ready, start } from './scripted-worker.mjs';
-
-/** @typedef {import('./scripted-worker.mjs').Script} Script */
+import { Gpt2Web } from '../../www/gpt2-web.js';
+import { ScriptedWorker, error, follow, kind, model, ready, types } from './scripted-worker.mjs';
 
 const base = 'http://localhost/';
 const files = [{ name: 'm.gguf', blob: new Blob(['GGUF']) }];
-
-/** Loads at once; runs until cancelled, or to the end of `texts` where the request says so.
- * @param {{ endless?: boolean }} [options] @returns {Script} */
-function model({ endless = false } = {}) {
-  /** @type {number | null} */ let running = null;
-  return (request, worker) => {
-    const { id } = request;
-    if (request.type === 'load') return worker.emit(ready(id));
-    if (request.type === 'cancel') {
-      if (running !== id) return;
-      running = null;
-      return worker.emit(done(id, 'cancelled'));
-    }
-    if (request.type !== 'generate') return;
-    if (running !== null) return worker.emit(error(id, 'busy'));
-    running = id;
-    worker.emit(start(id));
-    let count = 0;
-    const step = () => {
-      if (running !== id) return;
-      worker.emit(delta(id, `t${count++}`));
-      if (endless || count < 3) return void setTimeout(step);
-      running = null;
-      worker.emit(done(id, 'max_tokens'));
-      worker.emit(delta(id, 'after the end'));
-      worker.emit(error(id, 'engine'));
-    };
-    setTimeout(step);
-  };
-}
-
-/** @param {AsyncIterable<{ type: string }>} run */
-async function types(run) {
-  const seen = [];
-  for await (const event of run) seen.push(event.type);
-  return seen;
-}
-
-/** @param {string} kind */
-const kind = (kind) => (/** @type {unknown} */ cause) => cause instanceof Gpt2Error && cause.kind === kind;
 
 test('events arrive in order, and none after the end', async () => {
   follow(model());
@@ -101,7 +59,7 @@ test('an abort before the run, before the first token, twice and after the end',
   assert.equal(await last(new AbortController(), 'start'), 'cancelled');
   assert.equal(await last(new AbortController(), 'delta'), 'cancelled');
   const cancels = ScriptedWorker.started[0]?.received.filter(({ type }) => type === 'cancel').map(({ id }) => id);
-  assert.deepEqual(cancels, [1, 2, 3], 'one cancel for each run, none after its end');
+  assert.deepEqual(cancels, [2, 3], 'one cancel for each run that was sent, none after its end');
 });
 
 test('an abort after the end sends nothing', async () => {
@@ -201,13 +159,13 @@ test('progress never runs backwards nor past its total', async () => {
 });
 
 test('a load can be cancelled', async () => {
+  const controller = new AbortController();
   follow((request, worker) => {
     if (request.type === 'cancel') worker.emit(error(request.id, 'cancelled'));
+    else queueMicrotask(() => controller.abort('enough'));
   });
-  const controller = new AbortController();
   const load = new Gpt2Web({ base }).load({ name: 'm', files, signal: controller.signal });
-  setTimeout(() => controller.abort(), 5);
-  await assert.rejects(load, kind('cancelled'));
+  await assert.rejects(load, (/** @type {any} */ cause) => kind('cancelled')(cause) && cause.name === 'AbortError' && cause.cause === 'enough');
 });
 
 test('a request that cannot be cloned is refused', async () => {
@@ -218,24 +176,30 @@ test('a request that cannot be cloned is refused', async () => {
 });
 
 test('a worker that does not start, and one that the policy forbids', async () => {
-  follow(() => {});
+  follow((_, worker) => { worker.dispatchEvent(new Event('error')); });
   const gpt2 = new Gpt2Web({ base });
   const run = types(gpt2.generate('a'));
-  setTimeout(() => ScriptedWorker.started[0]?.dispatchEvent(new Event('error')));
   await assert.rejects(run, kind('worker_failed'));
   Object.assign(globalThis, { Worker: class { constructor() { throw new Error('violates the Content Security Policy'); } } });
   await assert.rejects(types(gpt2.generate('a')), (cause) => kind('blocked_by_policy')(cause) && /worker-src/.test(String(cause)));
 });
 
 test('unload and close', async () => {
-  follow((request, worker) => { if (request.type === 'unload') worker.emit({ type: 'unloaded', id: request.id }); });
+  const healthy = model();
+  follow((request, worker) => {
+    if (request.type === 'generate') gpt2.close();
+    else healthy(request, worker);
+  });
   const gpt2 = new Gpt2Web({ base });
   await gpt2.unload();
-  const run = types(gpt2.generate('a'));
-  setTimeout(() => gpt2.close());
-  await assert.rejects(run, kind('closed'));
+  assert.equal(ScriptedWorker.started.length, 0, 'there was nothing to free');
+  await gpt2.load({ name: 'm', files });
+  await gpt2.unload();
+  assert.ok(ScriptedWorker.started[0]?.terminated, 'memory only goes with its worker');
+  await gpt2.load({ name: 'm', files });
   await assert.rejects(types(gpt2.generate('a')), kind('closed'));
-  assert.ok(ScriptedWorker.started[0]?.terminated);
+  await assert.rejects(types(gpt2.generate('a')), kind('closed'));
+  assert.ok(ScriptedWorker.started[1]?.terminated);
 });
 
 test('in the page that is one file, the worker gets its wasm first and nothing is fetched', async () => {
@@ -290,7 +254,12 @@ const moment = () => new Promise((resolve) => setTimeout(resolve, 5));
 test('an embedded model that cannot be loaded is downloaded again, past the cache; a cancelled load keeps it', async () => {
   const healthy = model();
   /** @type {import('../../www/types/ErrorKind').ErrorKind | null} */ let refuse = 'not_a_model';
-  follow((request, worker) => refuse && request.type === 'load' ? worker.emit(error(request.id, refuse)) : healthy(request, worker));
+  follow((request, worker) => {
+    if (request.type === 'load' && request.name === 'bare') return worker.emit({ type: 'lacks_tokenizer', id: request.id });
+    const refused = request.type === 'lend' || request.type === 'load' ? refuse : null;
+    if (refused) worker.emit(error(request.id, refused));
+    else healthy(request, worker);
+  });
   /** @type {string[]} */ const caches = [];
   Object.assign(globalThis, { fetch: async (/** @type {URL} */ _url, /** @type {RequestInit} */ { cache }) => {
     caches.push(String(cache));
@@ -301,7 +270,7 @@ test('an embedded model that cannot be loaded is downloaded again, past the cach
   refuse = 'cancelled';
   await assert.rejects(gpt2.loadEmbedded(), kind('cancelled'));
   refuse = 'bad_tokenizer';
-  await assert.rejects(gpt2.load({ name: 'm', files: [{ name: 'm.safetensors', blob: new Blob(['x']) }] }), kind('bad_tokenizer'));
+  await assert.rejects(gpt2.load({ name: 'bare', files: [{ name: 'm.safetensors', blob: new Blob(['x']) }] }), kind('bad_tokenizer'));
   refuse = null;
   await gpt2.loadEmbedded();
   await gpt2.loadEmbedded();

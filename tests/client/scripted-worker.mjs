@@ -1,3 +1,5 @@
+import { Gpt2Error } from '../../www/gpt2-web.js';
+
 /**
  * A `Worker` that follows a script: the test's function gets each request and answers through `emit`.
  * @typedef {import('../../www/types/Request').Request} Request
@@ -78,3 +80,49 @@ export function done(id, reason) {
 
 /** @param {number | null} id @param {import('../../www/types/ErrorKind').ErrorKind} kind @returns {WorkerEvent} */
 export const error = (id, kind) => ({ type: 'error', id, kind, message: `a sentence about ${kind}`, record: null, fits_alone: false });
+
+/** Loads at once; runs until cancelled, or to the end of `texts` where the request says so.
+ * @param {{ endless?: boolean }} [options] @returns {Script} */
+export function model({ endless = false } = {}) {
+  /** @type {number | null} */ let running = null;
+  return (request, worker) => {
+    const { id } = request;
+    if (request.type === 'load') return worker.emit(ready(id));
+    if (request.type === 'unload') return worker.emit({ type: 'unloaded', id });
+    if (request.type === 'ping') return worker.emit({ type: 'pong', id });
+    if (request.type === 'cancel') {
+      if (running !== id) return;
+      running = null;
+      return worker.emit(done(id, 'cancelled'));
+    }
+    if (request.type !== 'generate') return;
+    if (running !== null) return worker.emit(error(id, 'busy'));
+    running = id;
+    worker.emit(start(id));
+    if (request.cancelled) {
+      running = null;
+      return worker.emit(done(id, 'cancelled'));
+    }
+    let count = 0;
+    const step = () => {
+      if (running !== id) return;
+      worker.emit(delta(id, `t${count++}`));
+      if (endless || count < 3) return void setTimeout(step);
+      running = null;
+      worker.emit(done(id, 'max_tokens'));
+      worker.emit(delta(id, 'after the end'));
+      worker.emit(error(id, 'engine'));
+    };
+    setTimeout(step);
+  };
+}
+
+/** @param {AsyncIterable<{ type: string }>} run */
+export async function types(run) {
+  const seen = [];
+  for await (const event of run) seen.push(event.type);
+  return seen;
+}
+
+/** @param {string} kind */
+export const kind = (kind) => (/** @type {unknown} */ cause) => cause instanceof Gpt2Error && cause.kind === kind;

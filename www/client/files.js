@@ -1,36 +1,53 @@
-import { Gpt2Error } from './error.js';
+import { kindOf, wrong } from './arguments.js';
 
 /**
  * A file as the worker takes it: all of it at hand, or as it comes. A stream is read once, in order.
  * @typedef {{ name: string, blob: Blob } | { name: string, stream: ReadableStream<Uint8Array>, size: number | null }} ModelFile
  */
 
-/** What a page may give: a picked `File`, or a name with the contents. @typedef {File | { name: string, blob: Blob } | { name: string, bytes: ArrayBuffer | ArrayBufferView<ArrayBuffer> }} GivenFile */
+/** What a page may give: a picked `File`, or a name with the contents. @typedef {File | { name: string, blob: Blob } | { name: string, bytes: ArrayBufferLike | ArrayBufferView }} GivenFile */
+/** One file, or any list of them: an array, a `FileList`, a `Set`. @typedef {GivenFile | Iterable<GivenFile> | FileList} GivenFiles */
+
+const GIVE = 'give a File, { name, blob }, or { name, bytes } with an ArrayBuffer or a typed array';
 
 /**
- * @param {readonly GivenFile[]} files
- * @returns {{ name: string, blob: Blob }[]}
- * @throws {Gpt2Error}
+ * @param {GivenFiles} files
+ * @returns {{ files: { name: string, blob: Blob }[], key: unknown[] }} `key` is equal where the same is given again
+ * @throws {import('./error.js').Gpt2Error}
  */
 export function fromGiven(files) {
-  return files.map((file) => {
-    if (file instanceof Blob) return { name: file.name, blob: file };
-    if ('blob' in file && file.blob instanceof Blob) return file;
-    if ('bytes' in file && (file.bytes instanceof ArrayBuffer || ArrayBuffer.isView(file.bytes))) {
-      return { name: file.name, blob: new Blob([file.bytes]) };
-    }
-    const name = typeof (/** @type {any} */ (file)?.name) === 'string' ? file.name : 'a file';
-    throw new Gpt2Error('invalid_request', `${name} has no contents; give a File, { name, blob }, or { name, bytes } with an ArrayBuffer or a typed array`);
-  });
+  if (typeof files !== 'object' || files === null || ArrayBuffer.isView(files)) throw wrong(`\`files\` must be files, not ${kindOf(files)}; ${GIVE}, or a list of these`);
+  const list = Symbol.iterator in files ? [...files] : [files];
+  if (list.length === 0) throw wrong('there is no file in `files`; a model is a GGUF, or safetensors with their config.json');
+  const key = list.flatMap((file) => [file?.name, 'blob' in Object(file) ? /** @type {any} */ (file).blob : /** @type {any} */ (file)?.bytes ?? file]);
+  return { files: list.map(fromOne), key };
 }
 
-/**
- * Whether the files say nothing of a tokenizer: they are safetensors, which hold none, without one beside them.
- * @param {readonly { name: string }[]} files
- */
-export function lackTokenizer(files) {
-  const has = (/** @type {RegExp} */ name) => files.some((file) => name.test(file.name));
-  return has(/\.safetensors$/i) && !has(/\.gguf$/i) && !has(/^(tokenizer\.json|vocab\.json|merges\.txt)$/i);
+/** @param {GivenFile} file */
+function fromOne(file) {
+  if (typeof file !== 'object' || file === null) throw wrong(`a file cannot be ${kindOf(file)}; ${GIVE}`);
+  const { name, blob, bytes } = /** @type {{ name: unknown, blob?: unknown, bytes?: unknown }} */ (file);
+  const contents = file instanceof Blob ? file : blob instanceof Blob ? blob : bytes === undefined ? null : blobOf(bytes);
+  if (typeof name !== 'string' || name === '') {
+    throw wrong(`${contents ? 'a file has no name' : `a file cannot be ${kindOf(file)}`}; ${GIVE}`);
+  }
+  if (!contents) throw wrong(`${name} has no contents; ${GIVE}`);
+  return { name, blob: contents };
+}
+
+/** @param {unknown} bytes @returns {Blob | null} */
+function blobOf(bytes) {
+  const shared = typeof SharedArrayBuffer === 'function' ? SharedArrayBuffer : null;
+  try {
+    if (bytes instanceof ArrayBuffer) return new Blob([bytes]);
+    // What threads share may change while it is read.
+    if (shared && bytes instanceof shared) return new Blob([new Uint8Array(bytes).slice()]);
+    if (!ArrayBuffer.isView(bytes)) return null;
+    const { buffer, byteOffset, byteLength } = bytes;
+    return new Blob([new Uint8Array(buffer, byteOffset, byteLength).slice()]);
+  } catch {
+    return null; // it was handed over to another thread, and is empty
+  }
 }
 
 /**
@@ -39,18 +56,23 @@ export function lackTokenizer(files) {
  * @returns {Promise<ModelFile[]>}
  */
 export async function transferable(files) {
-  if (canTransferStreams()) return [...files];
+  if (!files.some((file) => 'stream' in file) || canTransferStreams()) return [...files];
   const whole = [];
   for (const file of files) whole.push('blob' in file ? file : { name: file.name, blob: await new Response(/** @type {ReadableStream<any>} */ (file.stream)).blob() });
   return whole;
 }
 
+/** @type {boolean | undefined} Asked once: the answer costs a pair of ports, which nobody closes. */ let transfers;
+
 function canTransferStreams() {
+  if (transfers !== undefined) return transfers;
   try {
     const stream = new ReadableStream();
-    structuredClone(stream, { transfer: [/** @type {any} */ (stream)] });
-    return true;
+    const copy = structuredClone(stream, { transfer: [/** @type {any} */ (stream)] });
+    void copy.cancel().catch(() => {}); // closes the ports between the two
+    transfers = true;
   } catch {
-    return false;
+    transfers = false;
   }
+  return transfers;
 }

@@ -1,4 +1,6 @@
 import { Gpt2Error } from './error.js';
+import { blockedWorker, notStarted, unloadable } from './start-failure.js';
+import { trusted } from './trusted.js';
 
 /** @typedef {import('../types/Request').Request} Request */
 /** @typedef {import('../types/Event').Event} Event */
@@ -12,21 +14,23 @@ import { Gpt2Error } from './error.js';
  * @property {(onProgress?: (done: number, total: number | null) => void) => Promise<Blob>} model the embedded model
  * @property {import('./catalog.js').Catalog} [catalog]
  */
+/** @typedef {{ event: (event: Event) => void, dead: (error: Gpt2Error) => void }} Listener */
 
 /** One worker, from its start to its end. Messages posted before it runs are kept for it. */
 export class WorkerHandle {
   /** @type {Promise<Worker>} */ #worker;
   #listening = new AbortController();
   #alive = false;
+  /** @type {string | null} The address of a worker made of text, while the browser may still read it. */ #blob = null;
 
   /**
    * @param {() => URL} url of worker.js
    * @param {InlineAssets | undefined} assets
-   * @param {{ event: (event: Event) => void, dead: (error: Gpt2Error) => void }} listener
+   * @param {Listener} listener
    */
   constructor(url, assets, listener) {
     this.#worker = this.#open(url, assets, listener);
-    this.#worker.catch((error) => listener.dead(startFailure(error)));
+    this.#worker.catch((error) => listener.dead(notStarted(error)));
   }
 
   /** @param {Request} message @param {Transferable[]} [transfer] */
@@ -36,14 +40,11 @@ export class WorkerHandle {
 
   terminate() {
     this.#listening.abort();
+    this.#revoke();
     this.#worker.then((worker) => worker.terminate(), () => {});
   }
 
-  /**
-   * @param {() => URL} url
-   * @param {InlineAssets | undefined} assets
-   * @param {{ event: (event: Event) => void, dead: (error: Gpt2Error) => void }} listener
-   */
+  /** @param {() => URL} url @param {InlineAssets | undefined} assets @param {Listener} listener */
   async #open(url, assets, { event, dead }) {
     const { signal } = this.#listening;
     /** @type {string | undefined} */ let blockedBy;
@@ -54,11 +55,13 @@ export class WorkerHandle {
 
     const wasm = await assets?.wasm();
     const source = assets && (await assets.workerSource());
-    const worker = new Worker(source === undefined ? sameOrigin(url()) : blobUrl(source));
+    const address = source === undefined ? url() : null;
+    const worker = new Worker(trusted(address && globalThis.origin === address.origin ? address.href : this.#text(source ?? imports(/** @type {URL} */ (address)))));
     if (wasm) worker.postMessage({ wasm }, [wasm]);
 
     worker.addEventListener('message', ({ data }) => {
       this.#alive = true;
+      this.#revoke();
       event(data);
     }, { signal });
     worker.addEventListener('messageerror', () => {
@@ -69,38 +72,29 @@ export class WorkerHandle {
       if (this.#alive) return dead(new Gpt2Error('panic', failure.message || 'the worker ended without a word'));
       // The report of a violation is a task of its own, which may follow the error.
       await new Promise((resolve) => setTimeout(resolve, 100));
-      if (blockedBy !== undefined) dead(blocked("worker-src 'self' blob:", blockedBy));
-      else dead(startFailure(failure.message || 'worker.js could not be read'));
+      dead(blockedBy !== undefined ? blockedWorker(blockedBy) : await unloadable(address, failure.message ?? '', signal));
     }, { signal });
     return worker;
+  }
+
+  /** The address of a script. @param {string} source */
+  #text(source) {
+    return (this.#blob = URL.createObjectURL(new Blob([source], { type: 'text/javascript' })));
+  }
+
+  #revoke() {
+    if (this.#blob !== null) URL.revokeObjectURL(this.#blob);
+    this.#blob = null;
   }
 }
 
 /**
- * A worker must come from the page's own origin. From another one, or in a sandboxed frame, which has none, a Blob
+ * A worker must come from the page's own origin. From another one, or in a sandboxed frame, which has none, a script
  * that imports it will do.
  * @param {URL} url
  */
-function sameOrigin(url) {
-  if (globalThis.origin === url.origin) return url;
-  return blobUrl(`self.GPT2_WEB_BASE = ${JSON.stringify(url.href)}; importScripts(self.GPT2_WEB_BASE);`);
-}
-
-/** @param {string} source */
-function blobUrl(source) {
-  return URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
-}
-
-/** @param {unknown} cause */
-function startFailure(cause) {
-  if (cause instanceof Gpt2Error) return cause;
-  const why = cause instanceof Error ? cause.message : String(cause);
-  if (/content security policy/i.test(why)) return blocked("worker-src 'self' blob:", why);
-  return new Gpt2Error('worker_failed', `the worker could not be started: ${why}`, { cause });
-}
-
-/** @param {string} directive @param {string} policy */
-function blocked(directive, policy) {
-  return new Gpt2Error('blocked_by_policy',
-    `the page's Content-Security-Policy forbids the worker; it needs ${directive} (the policy is: ${policy})`);
+function imports({ href }) {
+  return `self.GPT2_WEB_BASE = ${JSON.stringify(href)};
+    self.GPT2_WEB_TRUST = self.trustedTypes?.createPolicy('gpt2-web', { createScriptURL: (url) => url });
+    importScripts(self.GPT2_WEB_TRUST ? self.GPT2_WEB_TRUST.createScriptURL(self.GPT2_WEB_BASE) : self.GPT2_WEB_BASE);`;
 }

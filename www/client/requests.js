@@ -1,0 +1,151 @@
+import { Gpt2Error } from './error.js';
+import { Watchdog } from './watchdog.js';
+
+/** @typedef {import('../types/Request').Request} Request */
+/** @typedef {import('../types/Event').Event} Event */
+/** @typedef {import('./worker-handle.js').WorkerHandle} WorkerHandle */
+/** @typedef {import('./worker-handle.js').Listener} Listener */
+/** @typedef {{ receive: (event: Event) => void, fail: (error: Gpt2Error) => void }} Pending */
+/**
+ * @typedef {object} Sent
+ * @property {number} id
+ * @property {() => void} cancel
+ * @property {(file: import('./files.js').ModelFile) => void} lend
+ */
+
+/**
+ * `Omit` for each member of a union.
+ * @template T @template {PropertyKey} K
+ * @typedef {T extends unknown ? Omit<T, K> : never} DistributiveOmit
+ */
+
+/**
+ * Requests on their way and the worker that answers them: it starts with the first one, each event goes to the request
+ * it is of, and when the worker is lost every request learns it.
+ */
+export class Requests {
+  #open;
+  #listener;
+  #stall_ms;
+  #watchdog;
+  /** @type {WorkerHandle | null} */ #worker = null;
+  /** @type {Map<number, Pending>} */ #pending = new Map();
+  #nextId = 1;
+  /** @type {Gpt2Error | null} */ #closed = null;
+
+  /**
+   * @param {(listener: Listener) => WorkerHandle} open starts a worker
+   * @param {number | null} stall_ms
+   * @param {{ lost: (error: Gpt2Error) => void, late: (event: Event) => void }} listener `lost`: the worker does not
+   *   work any more, for this reason; `late`: an event of a request that has ended
+   */
+  constructor(open, stall_ms, listener) {
+    this.#open = open;
+    this.#listener = listener;
+    this.#stall_ms = stall_ms;
+    this.#watchdog = new Watchdog(stall_ms, {
+      ask: () => void this.#worker?.post({ type: 'ping', id: this.#nextId++ }).catch(() => {}), // a dead worker says so itself
+      stalled: () => this.#lost(new Gpt2Error('stalled', `the worker has not answered for ${Number(this.#stall_ms) / 1000} seconds, so it was ended; `
+        + 'if this device is that slow, give the client a larger `stall_ms`')),
+    });
+  }
+
+  /** Starts the worker, if there is none. */
+  warm() {
+    if (this.#worker || this.#closed) return;
+    /** @type {WorkerHandle} */
+    const worker = this.#open({
+      event: (event) => { if (worker === this.#worker) this.#receive(event); },
+      dead: (error) => { if (worker === this.#worker) this.#lost(error); },
+    });
+    this.#worker = worker;
+    this.#watchdog.renewed();
+  }
+
+  get running() {
+    return this.#worker !== null;
+  }
+
+  /**
+   * Posts a request and routes its events to `pending` until the one that ends it.
+   *
+   * @param {DistributiveOmit<Exclude<Request, { type: 'cancel' | 'lend' | 'ping' }>, 'id'>} request
+   * @param {Pending} pending
+   * @param {AbortSignal | null} [signal] cancels it
+   * @param {Transferable[]} [transfer]
+   * @returns {Sent}
+   */
+  send(request, pending, signal, transfer) {
+    const id = this.#nextId++;
+    if (this.#closed) {
+      pending.fail(this.#closed);
+      return { id, cancel() {}, lend() {} };
+    }
+    this.warm();
+    const worker = /** @type {WorkerHandle} */ (this.#worker);
+    const cancel = () => { if (this.#pending.has(id)) worker.post({ type: 'cancel', id }).catch(() => {}); }; // nothing to cancel in a dead worker
+    const end = () => {
+      this.#pending.delete(id);
+      if (this.#pending.size === 0) this.#watchdog.rest();
+      signal?.removeEventListener('abort', cancel);
+    };
+    this.#pending.set(id, {
+      receive: (event) => {
+        if (event.type === 'ready' || event.type === 'unloaded' || event.type === 'done') end();
+        pending.receive(event);
+      },
+      fail: (error) => { end(); pending.fail(error); },
+    });
+    this.#watchdog.watch();
+    const post = (/** @type {Request} */ message, /** @type {Transferable[] | undefined} */ given = undefined) => {
+      worker.post(message, given).catch((error) => {
+        this.#pending.get(id)?.fail(new Gpt2Error('invalid_request', `the request cannot be sent to the worker: ${error.message}`, { cause: error }));
+      });
+    };
+    post({ ...request, id }, transfer);
+    if (!signal?.aborted) signal?.addEventListener('abort', cancel, { once: true });
+    else if (!('cancelled' in request)) cancel();
+    return { id, cancel, lend: (file) => post(/** @type {any} */ ({ type: 'lend', id, file })) };
+  }
+
+  /** Ends the worker, and every request with this error; the next one starts another. @param {Gpt2Error} error */
+  end(error) {
+    this.#worker?.terminate();
+    this.#worker = null;
+    this.#watchdog.rest();
+    for (const pending of [...this.#pending.values()]) pending.fail(error);
+  }
+
+  /** As `end`, for good. @param {Gpt2Error} error */
+  close(error) {
+    this.#closed = error;
+    this.end(error);
+  }
+
+  /** @param {Gpt2Error} error */
+  #lost(error) {
+    // What listens may send the next request, to another worker.
+    const pending = [...this.#pending.values()];
+    this.#worker?.terminate();
+    this.#worker = null;
+    this.#watchdog.rest();
+    this.#listener.lost(error);
+    for (const one of pending) one.fail(error);
+  }
+
+  /** @param {Event} event */
+  #receive(event) {
+    this.#watchdog.heard();
+    if (event.type !== 'error') {
+      const pending = this.#pending.get(event.id);
+      if (pending) pending.receive(event);
+      else this.#listener.late(event);
+      return;
+    }
+    const { id, kind, message, record, fits_alone: fitsAlone } = event;
+    const error = new Gpt2Error(kind, message, { record, fitsAlone });
+    // An error that names no request leaves open which one it ended: only a new worker is in a known state.
+    if (kind === 'panic' || id === null) this.#lost(error);
+    else this.#pending.get(id)?.fail(error);
+  }
+}
