@@ -1,7 +1,8 @@
 // A worker that keeps to the protocol without a model, so that the page's states can be brought about at will: a
 // prompt with PANIC panics, one with FAIL fails in the engine, one with LONG takes 480 positions of prefill, one with
 // KANJI writes a character in three tokens; a file called broken.gguf does not load, and guess.gguf comes with a
-// notice. The model's checksum is the sum of its bytes.
+// notice; one with HANG says no more after some tokens; hold.gguf stays in the middle of its load. The model's checksum
+// is the sum of its bytes; of guess.gguf it is told after the load.
 {
   const TALE = ' had three daughters, and the youngest of them was so beautiful that the sun itself, which has seen so much, was '
     + 'astonished whenever it shone in her face. Close by the castle lay a great dark forest, and under an old lime-tree in the '
@@ -27,6 +28,8 @@
   let cancelled = -1;
   let running = false;
   const post = (/** @type {unknown} */ event) => self.postMessage(event);
+  const fail = (/** @type {number} */ id, /** @type {string} */ kind, /** @type {string} */ message, /** @type {unknown} */ record = null) => (
+    post({ type: 'error', id, kind, message, record, fits_alone: false }));
   const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
   /** A fixed series between 0 and 1: pictures of the page stay the same. */
   const noise = (/** @type {number} */ n) => Math.abs(Math.sin(n * 12.9898) * 43758.5453) % 1;
@@ -43,22 +46,26 @@
           if (cancelled === id) { await reader.cancel(); break; }
         }
       } catch {
-        return post({ type: 'error', id, kind: 'invalid_request', message: `${file.name} could not be read` });
+        return fail(id, 'invalid_request', `${file.name} could not be read`);
       }
     }
     for (let done = 0; done <= 10; done++) {
       post({ type: 'progress', id, stage: 'read', done: done * 1.5e6, total: 15e6 });
       await pause(20);
-      if (cancelled === id) return post({ type: 'error', id, kind: 'cancelled', message: 'the load was cancelled' });
+      while (done === 5 && cancelled !== id && files.some((file) => file.name === 'hold.gguf')) await pause(1);
+      if (cancelled === id) return fail(id, 'cancelled', 'the load was cancelled');
     }
     for (let done = 0; done <= 76; done += 19) post({ type: 'progress', id, stage: 'quantise', done, total: 76 }), await pause(20);
     if (files.some((file) => file.name === 'broken.gguf')) {
-      return post({ type: 'error', id, kind: 'not_a_model', message: 'broken.gguf is an HTML page, not a model; download the file itself' });
+      return fail(id, 'not_a_model', 'broken.gguf is an HTML page, not a model; download the file itself');
     }
+    const sha256 = sum.toString(16).padStart(64, '0');
+    const later = files.some((file) => file.name === 'guess.gguf');
     post({
       type: 'ready', id, options, load_ms: 312.4, memory_bytes: 40e6, notices: files.some((file) => file.name === 'guess.gguf') ? ['The number of heads is a guess: 12.'] : [],
-      model: { name, sha256: sum.toString(16).padStart(64, '0'), precision, parameters: 12411072, n_layer: 6, n_head: 3, n_embd: 192, context_length: CONTEXT, vocab_size: 50257 },
+      model: { name, sha256: later ? null : sha256, precision, parameters: 12411072, n_layer: 6, n_head: 3, n_embd: 192, context_length: CONTEXT, vocab_size: 50257 },
     });
+    if (later) post({ type: 'identified', id, model_sha256: sha256, notice: null });
   }
 
   /** @param {string} prompt */
@@ -82,15 +89,16 @@
   }
 
   /** @param {number} id @param {string} prompt @param {any} given */
-  async function generate(id, prompt, given) {
+  async function generate(id, prompt, given, atOnce = false) {
     const settings = { max_tokens: 128, temperature: 0.8, top_k: 0, top_p: 0.95, min_p: 0, repetition_penalty: 1, seed: 4127096385, stop: [], timeout_ms: null, top_logprobs: 6, parse_special: false, ...given };
-    if (settings.temperature > 50) return post({ type: 'error', id, kind: 'invalid_option', message: 'temperature must be at most 50' });
+    if (settings.temperature > 50) return fail(id, 'invalid_option', 'temperature must be at most 50');
     const began = performance.now();
     const length = prompt.includes('LONG') ? 480 : (prompt.match(/ ?[\w']+|[^\w\s]|\s/gu) ?? []).length || 1;
     const prompt_ids = Array.from({ length }, (_, index) => index + 1);
     post({ type: 'start', id, settings, prompt_ids });
+    if (atOnce) cancelled = id;
     let prefill_ms = 0;
-    for (let done = 0; done < length; ) {
+    for (let done = 0; done < length && cancelled !== id; ) {
       const chunk = Math.min(32, length - done);
       await pause(length > 100 ? 50 : 2);
       const chunk_ms = chunk * (1.3 + 0.3 * noise(done));
@@ -105,49 +113,52 @@
     let text = '';
     /** @type {string | null} */ let reason = null;
     let stop_string = null;
+    const record = (/** @type {unknown} */ stop) => ({
+      gpt2_web: '0.1.0',
+      identity: { model: 'fairy-12m', model_sha256: 'db74fa2cda2e', tokenizer_sha256: '196139668be6', precision: 'q8_0', kernel: 'simd128' },
+      settings, prompt, prompt_ids, started_from_eos: prompt === '', text, token_ids: steps.map(({ token_id }) => token_id), steps,
+      positions_processed: length + Math.max(0, steps.length - 1), prefill_ms, decode_ms: steps.reduce((sum, { forward_ms, sample_ms }) => sum + forward_ms + sample_ms, 0),
+      time_to_first_token_ms: steps.length ? first : null, stop,
+      profile: steps.length > 1 ? { steps: steps.length - 1, embedding_ms: 0.003, attention_ms: 1.24, mlp_ms: 2.31, head_ms: 1.1, sampling_ms: 0.12, messages_ms: 0.09, other_ms: 0.037 } : null,
+    });
     for (const bytes of tokens(prompt)) {
       if (cancelled === id) { reason = 'cancelled'; break; }
       const step = steps.length;
       if (step) await pause(4);
-      if (prompt.includes('PANIC') && step === 12) return post({ type: 'error', id, kind: 'panic', message: 'the engine panicked at src/gpt2/cache.rs:88: index out of bounds; this is a bug' });
-      if (prompt.includes('FAIL') && step === 12) return post({ type: 'error', id, kind: 'non_finite', message: 'the logits hold NaN; the model file is damaged or its type is not what it says' });
+      if (prompt.includes('PANIC') && step === 12) return fail(id, 'panic', 'the engine panicked at src/gpt2/cache.rs:88: index out of bounds; this is a bug');
+      if (prompt.includes('HANG') && step === 12) for (;;);
+      if (prompt.includes('FAIL') && step === 12) return fail(id, 'non_finite', 'the logits hold NaN; the model file is damaged or its type is not what it says', record(null));
       let delta = decoder.decode(new Uint8Array(bytes), { stream: true });
       const found = settings.stop.find((/** @type {string} */ stop) => (text + delta).includes(stop));
       if (found) delta = (text + delta).slice(text.length, (text + delta).indexOf(found));
       const { rank, list } = alternatives(step, bytes, new TextDecoder('utf-8', { ignoreBOM: true }).decode(new Uint8Array(bytes)));
-      const record = {
+      const chosen = {
         step, token_id: list[rank]?.id, bytes, text: delta, logprob: list[rank]?.logprob, filtered_logprob: list[rank]?.filtered_logprob ?? -1,
         alternatives: list.slice(0, settings.top_logprobs), positions_processed: length + step, position: length + step,
         forward_ms: step ? 4.4 + 0.5 * noise(step + 0.1) + (noise(step + 0.9) > 0.97 ? 2 : 0) : 0, sample_ms: 0.08 + 0.05 * noise(step),
       };
       text += delta;
-      steps.push(record);
+      steps.push(chosen);
       if (delta) post({ type: 'delta', id, text: delta, posted_at: performance.timeOrigin + performance.now() });
-      post({ type: 'step', id, ...record });
+      post({ type: 'step', id, ...chosen });
       if (found) { reason = 'stop_string'; stop_string = found; break; }
       if (steps.length >= settings.max_tokens) { reason = 'max_tokens'; break; }
       if (length + steps.length > CONTEXT) { reason = 'context_full'; break; }
       if (settings.timeout_ms !== null && performance.now() - began > settings.timeout_ms) { reason = 'timeout'; break; }
     }
-    const stop = { reason, finish_reason: 'length', stop_string };
-    const profile = { steps: steps.length - 1, embedding_ms: 0.003, attention_ms: 1.24, mlp_ms: 2.31, head_ms: 1.1, sampling_ms: 0.12, messages_ms: 0.09, other_ms: 0.037 };
-    post({ type: 'done', id, stop, record: {
-      gpt2_web: '0.1.0',
-      identity: { model: 'fairy-12m', model_sha256: 'db74fa2cda2e', tokenizer_sha256: '196139668be6', precision: 'q8_0', kernel: 'simd128' },
-      settings, prompt, prompt_ids, started_from_eos: prompt === '', text, token_ids: steps.map(({ token_id }) => token_id), steps,
-      positions_processed: length + Math.max(0, steps.length - 1), prefill_ms, decode_ms: steps.reduce((sum, { forward_ms, sample_ms }) => sum + forward_ms + sample_ms, 0),
-      time_to_first_token_ms: steps.length ? first : null, profile: steps.length > 1 ? profile : null, stop,
-    } });
+    const stop = { reason, finish_reason: 'length', stop_string, eos_token_id: null };
+    post({ type: 'done', id, stop, record: record(stop) });
   }
 
   self.onmessage = async ({ data }) => {
     if (data.wasm) return; // the page in one file hands it over first
     if (data.type === 'cancel') cancelled = data.id;
+    else if (data.type === 'ping') post({ type: 'pong', id: data.id });
     else if (data.type === 'unload') post({ type: 'unloaded', id: data.id });
-    else if (running) post({ type: 'error', id: data.id, kind: 'busy', message: 'another request is running; stop it or wait for its end' });
+    else if (running) fail(data.id, 'busy', 'another request is running; stop it or wait for its end');
     else {
       running = true;
-      await (data.type === 'load' ? load(data.id, data) : generate(data.id, data.prompt, data.options));
+      await (data.type === 'load' ? load(data.id, data) : generate(data.id, data.prompt, data.options, data.cancelled === true));
       running = false;
     }
   };

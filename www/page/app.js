@@ -64,6 +64,13 @@ function setState(state) {
   switchOff(generate, !loaded || work !== null);
   switchOff(stop, work === null);
   dialog.disabled = work !== null;
+  byId('queued').hidden = !wanted;
+}
+
+/** @param {boolean} now */
+function want(now) {
+  wanted = now;
+  byId('queued').hidden = !now;
 }
 
 /** @param {number | null} step */
@@ -117,12 +124,15 @@ async function open(load, failed, title = null) {
   setState('loading');
   /** @type {'ready' | 'error'} */ let state = 'ready';
   try {
-    loaded = await load({ onProgress: (progress) => loadProgress.report(progress), signal: work.signal });
+    loaded = await load({
+      onProgress: (progress) => loadProgress.report(progress), onNotice: (sentence) => showNotices('', [sentence]), signal: work.signal,
+    });
     const embedded = title === null;
     controls.apply(loaded.options, { embedded });
     byId('about').hidden = byId('settings-note').hidden = !embedded;
     if (loaded.notices.length > 0) showNotices('', loaded.notices);
   } catch (cause) {
+    want(false); // a run that was waiting for this model is for no other
     // A load that was stopped on purpose is no error while there is another model.
     if (!loaded || !(cause instanceof Gpt2Error && cause.kind === 'cancelled')) {
       state = 'error';
@@ -147,7 +157,9 @@ function showModel() {
 
 function openEmbedded() {
   return open((hooks) => gpt2.loadEmbedded(hooks), (cause) => {
-    showError(`The embedded model could not be loaded. ${describe(cause)}`, { label: 'Try again', run: openEmbedded });
+    // What this browser lacks it lacks the next time too.
+    const hopeless = cause instanceof Gpt2Error && cause.kind === 'unsupported';
+    showError(`The embedded model could not be loaded. ${describe(cause)}`, hopeless ? undefined : { label: 'Try again', run: openEmbedded });
   });
 }
 
@@ -204,7 +216,7 @@ function showNotices(title, sentences) {
 
 /** One run, from the form to the record. */
 async function run() {
-  wanted = !loaded && work !== null;
+  want(work !== null && document.documentElement.dataset.state === 'loading');
   if (work || !loaded) return;
   byId('error').hidden = true;
   byId('notice').hidden = true;
@@ -258,15 +270,14 @@ async function run() {
           if (performance.now() - shown > REDRAW_MS) show();
           break;
         case 'done':
-          if (loaded) loaded.model.sha256 ??= event.record.identity.model_sha256;
-          showModel();
           finish(event.record, hop, request);
           break;
       }
     }
   } catch (cause) {
     state = 'error';
-    if (sofar.generated > 0) show();
+    if (cause instanceof Gpt2Error && cause.record) finish(cause.record, hop, request);
+    else if (sofar.generated > 0) show();
     byId('announcement').textContent = 'The run failed.';
     showError(describe(cause));
     if (gpt2.recovery) await recover(cause);
@@ -392,6 +403,14 @@ form.addEventListener('keydown', (event) => {
 prompt.addEventListener('input', () => { byId('prompt-count').textContent = ''; });
 stop.addEventListener('click', () => work?.abort());
 byId('cancel-load').addEventListener('click', () => work?.abort());
+byId('take-back').addEventListener('click', () => {
+  want(false);
+  generate.focus();
+});
+gpt2.onidentified = ({ notice }) => {
+  showModel();
+  if (notice !== null) showNotices('', [notice]);
+};
 takeDrops(byId('veil'), (picked) => openChoice({ picked }));
 byId('examples').addEventListener('click', ({ target }) => {
   if (!(target instanceof HTMLButtonElement)) return;

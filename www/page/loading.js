@@ -93,6 +93,6 @@ export function modelFacts(model, loadMs, memoryBytes) {
     ['context', `${integer(model.context_length)} positions`],
     ['loaded in', `${(loadMs / 1000).toFixed(2)} s`],
     ['memory of the worker', bytes(memoryBytes)],
-    ['SHA-256', model.sha256 === null ? 'known after the first run' : `${model.sha256.slice(0, 12)}…`],
+    ['SHA-256', model.sha256 === null ? 'being computed' : `${model.sha256.slice(0, 12)}…`],
   ];
 }
