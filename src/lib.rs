@@ -68,6 +68,7 @@ pub mod engine;
 pub mod error;
 pub mod generate;
 pub mod gpt2;
+mod json;
 pub mod kernels;
 pub mod model;
 pub mod record;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::activation::Activation;
 use crate::error::{Error, ErrorKind, Result};
+use crate::json;
 
 /// The hyperparameters of a GPT-2, under Hugging Face's names.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,8 +90,7 @@ impl Config {
     /// `DamagedModel` if it is no such JSON or contradicts itself, `UnsupportedModel` if it asks for something this
     /// crate does not compute; the sentence names the field.
     pub fn from_json(bytes: &[u8]) -> Result<Self> {
-        let json: Json = serde_json::from_slice(bytes)
-            .map_err(|error| damaged(format!("config.json cannot be read: {error}; take it from the model's page")))?;
+        let json: Json = json::parse(ErrorKind::DamagedModel, "config.json", "the configuration of a model", bytes)?;
         let architecture = json.architectures.as_ref().and_then(|names| names.first());
         match (&json.model_type, architecture) {
             (Some(model_type), _) if model_type != "gpt2" => return Err(unsupported("model_type", model_type)),

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::ModelFile;
 use crate::error::{Error, ErrorKind, Result};
+use crate::json;
 
 /// The files of a model in several, and what each must hold.
 #[derive(Debug, Deserialize)]
@@ -20,9 +21,7 @@ impl Index {
     /// # Errors
     /// `DamagedModel`.
     pub fn read(file: &ModelFile<'_>) -> Result<Self> {
-        serde_json::from_slice(file.bytes).map_err(|error| {
-            damaged(format!("{} is no index of tensors ({error}); download it again", file.base_name()))
-        })
+        json::parse(ErrorKind::DamagedModel, file.base_name(), "an index of tensors", file.bytes)
     }
 
     /// Holds the names of the weights files against the index.
@@ -68,8 +67,4 @@ impl Index {
             )),
         }
     }
-}
-
-fn damaged(message: String) -> Error {
-    Error::new(ErrorKind::DamagedModel, message)
 }
