@@ -49,7 +49,12 @@ pub fn tokenizer(data: &[u8]) {
     for text in ["", " ", "It was the best of times,\n\n  it was 👋🏽 <|endoftext|>. don't", "\u{3000}<pad>\t<pad>"]
     {
         for parse_special in [false, true] {
-            let ids = tokenizer.encode(text, parse_special).expect("every text has ids");
+            let ids = match tokenizer.prompt(text, parse_special) {
+                Ok(ids) => ids,
+                Err(error) if error.kind == ErrorKind::BadTokenizer => continue,
+                Err(error) => panic!("{error}"),
+            };
+            assert!(tokenizer.at_least(text) <= ids.len(), "fewer ids than there must be");
             assert!(ids.iter().all(|&id| tokenizer.bytes(id).is_some()), "an id without bytes");
         }
     }

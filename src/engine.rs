@@ -1,12 +1,12 @@
 //! The files a user gives -> everything a generation needs.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::gpt2::checkpoint::{self, HeaderReader, Loaded, ModelFile, gguf};
 use crate::gpt2::{Gpt2, Precision};
 use crate::kernels;
 use crate::model::LanguageModel;
 use crate::record::Identity;
-use crate::text::{AddedToken, END_OF_TEXT, Parts, Tokenizer};
+use crate::text::{AddedToken, END_OF_TEXT, Named, Parts, Tokenizer};
 
 /// A model, its tokenizer, and what a record says of both.
 #[derive(Debug)]
@@ -43,22 +43,16 @@ impl Engine {
     /// one among `tokenizer_files` ([`Tokenizer::from_files`]).
     ///
     /// # Errors
-    /// [`ErrorKind::BadTokenizer`] if there is no tokenizer, or one with more tokens than the model has ids.
+    /// [`ErrorKind::BadTokenizer`](crate::error::ErrorKind::BadTokenizer) if there is no tokenizer, or one with more
+    /// tokens than the model has ids.
     pub fn new(name: &str, loaded: Loaded, tokenizer_files: &[ModelFile<'_>]) -> Result<Self> {
-        let tokenizer = match loaded.tokenizer {
-            Some(inside) => from_gguf(inside)?,
+        let mut tokenizer = match loaded.tokenizer {
+            Some(inside) => from_gguf(inside, tokenizer_files)?,
             None => from_files(tokenizer_files)?,
         };
-        let vocab_size = loaded.model.vocab_size();
-        if tokenizer.len() > vocab_size {
-            let known = tokenizer.len();
-            return Err(Error::new(
-                ErrorKind::BadTokenizer,
-                format!(
-                    "the tokenizer has {known} tokens but the model only {vocab_size}; give the tokenizer of this model"
-                ),
-            ));
-        }
+        tokenizer.limit(loaded.model.vocab_size())?;
+        let mut notices = loaded.notices;
+        notices.extend_from_slice(tokenizer.notices());
         let identity = Identity {
             model: name.to_owned(),
             model_sha256: loaded.sha256,
@@ -66,7 +60,7 @@ impl Engine {
             precision: loaded.precision.name().to_owned(),
             kernel: kernel(loaded.precision).to_owned(),
         };
-        Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters, notices: loaded.notices })
+        Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters, notices })
     }
 }
 
@@ -84,7 +78,7 @@ fn kernel(precision: Precision) -> &'static str {
 /// As [`Tokenizer::from_files`] and [`HeaderReader::push`].
 pub fn tokenizer(files: &[ModelFile<'_>]) -> Result<Tokenizer> {
     match files.iter().find(|file| file.bytes.starts_with(b"GGUF")) {
-        Some(file) => from_gguf(inside(file)?),
+        Some(file) => from_gguf(inside(file)?, files),
         None => from_files(files),
     }
 }
@@ -100,115 +94,49 @@ fn inside(file: &ModelFile<'_>) -> Result<gguf::Tokenizer> {
 }
 
 fn from_files(files: &[ModelFile<'_>]) -> Result<Tokenizer> {
-    let files: Vec<_> = files.iter().map(|file| (file.name, file.bytes)).collect();
-    Tokenizer::from_files(&files)
+    Tokenizer::from_files(&named(files))
 }
 
-fn from_gguf(inside: gguf::Tokenizer) -> Result<Tokenizer> {
-    let gguf::Tokenizer { tokens, merges, eos, control, user_defined, add_space_prefix } = inside;
+fn named<'a>(files: &[ModelFile<'a>]) -> Vec<(&'a str, &'a [u8])> {
+    files.iter().map(|file| (file.name, file.bytes)).collect()
+}
+
+/// The tokenizer inside a GGUF file; the files beside it may name more tokens that end a text.
+fn from_gguf(inside: gguf::Tokenizer, beside: &[ModelFile<'_>]) -> Result<Tokenizer> {
+    let gguf::Tokenizer { tokens, merges, control, user_defined, unused, add_space_prefix, .. } = inside;
+    let gguf::Tokenizer { bos, eos, ends, add_bos, add_eos, notices, .. } = inside;
     let added = |ids: Vec<u32>, special| {
         let spelled = ids.into_iter().filter_map(|id| tokens.get(id as usize));
         spelled.map(move |content| AddedToken { special, ..AddedToken::special(content) }).collect::<Vec<_>>()
     };
     let added = [added(control, true), added(user_defined, false)].concat();
-    // By its content, where it has the usual one: the id is wrong in some files.
-    let named = eos.filter(|_| !tokens.iter().any(|token| token == END_OF_TEXT));
-    let eos = named.and_then(|id| tokens.get(id as usize).cloned());
-    Tokenizer::from_parts(Parts { tokens, merges, added, eos, add_prefix_space: add_space_prefix, ..Parts::default() })
+    // The one that an empty prompt starts from is found by its content where it has the usual one: the id is wrong in
+    // some files. A text ends at either.
+    let usual = (0..).zip(&tokens).find(|(_, token)| *token == END_OF_TEXT).map(|(id, _)| id);
+    let named_eos = eos.filter(|_| usual.is_none()).and_then(|id| tokens.get(id as usize).cloned());
+    let mut tokens: Vec<_> = tokens.into_iter().map(Some).collect();
+    for id in unused {
+        tokens[id as usize] = None;
+    }
+    let mut parts = Parts {
+        tokens,
+        merges,
+        added,
+        eos: named_eos,
+        ends: ends.into_iter().map(|(key, id)| Named { ids: vec![id], by: format!("`{key}`") }).collect(),
+        add_prefix_space: add_space_prefix,
+        notices,
+        ..Parts::default()
+    };
+    if add_bos {
+        parts.put_before(bos.or(usual), "`tokenizer.ggml.add_bos_token`");
+    }
+    if add_eos {
+        parts.put_after(eos.or(usual), "`tokenizer.ggml.add_eos_token`");
+    }
+    parts.read_ends(&named(beside));
+    Tokenizer::from_parts(parts)
 }
 
 #[cfg(test)]
-mod tests {
-    use sha2::{Digest, Sha256};
-
-    use super::*;
-
-    fn fixture(path: &str) -> Vec<u8> {
-        std::fs::read(format!("tests/fixtures/{path}")).unwrap()
-    }
-
-    fn sha256(bytes: &[u8]) -> String {
-        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    fn load(files: &[(&str, &str)]) -> Result<Engine> {
-        let files: Vec<_> = files.iter().map(|(name, path)| (*name, fixture(path))).collect();
-        let files: Vec<_> = files.iter().map(|(name, bytes)| ModelFile { name, bytes }).collect();
-        Engine::load("tiny", &files, None, &mut |_, _| {})
-    }
-
-    const WEIGHTS: (&str, &str) = ("model.safetensors", "checkpoints/plain-f32/model.safetensors");
-    const CONFIG: (&str, &str) = ("config.json", "checkpoints/plain-f32/config.json");
-    const VOCAB: (&str, &str) = ("vocab.json", "tiny-tokenizer/vocab.json");
-    const MERGES: (&str, &str) = ("merges.txt", "tiny-tokenizer/merges.txt");
-    const GGUF: (&str, &str) = ("tiny.gguf", "gguf/f32.gguf");
-
-    #[test]
-    fn a_tokenizer_comes_from_either_kind_of_file_and_is_the_same() {
-        let files = load(&[WEIGHTS, CONFIG, VOCAB, MERGES]).unwrap();
-        let donated = load(&[GGUF, WEIGHTS, CONFIG]).unwrap();
-        let inside = load(&[GGUF]).unwrap();
-        assert_eq!(files.identity.tokenizer_sha256, inside.identity.tokenizer_sha256);
-        assert_eq!(files.identity, donated.identity);
-        assert_ne!(files.identity.model_sha256, inside.identity.model_sha256);
-    }
-
-    #[test]
-    fn the_lists_of_a_gguf_file_are_heeded() {
-        let bytes = std::fs::read("fuzz/seeds/tokenizer/gguf").unwrap();
-        let spaced = tokenizer(&[ModelFile { name: "padded.gguf", bytes: &bytes }]).unwrap();
-        let plain = load(&[GGUF]).unwrap().tokenizer;
-        assert_eq!(spaced.encode("the", false).unwrap(), plain.encode(" the", false).unwrap());
-        assert_eq!((spaced.len(), spaced.eos()), (300, Some(299)));
-        // Written for a vocabulary of 302: the last two are no tokens.
-        assert!(spaced.bytes(300).is_none());
-
-        let fixture = fixture(GGUF.1);
-        let mut inside = super::inside(&ModelFile { name: "tiny.gguf", bytes: &fixture }).unwrap();
-        inside.tokens.extend(["<pad>".to_owned(), "  é".to_owned()]);
-        inside.control.push(300);
-        inside.user_defined.push(301);
-        let more = from_gguf(inside.clone()).unwrap();
-        assert_eq!(more.encode("<pad>  é", true).unwrap(), [300, 301]);
-        assert_eq!(more.encode("  é", false).unwrap(), [301]);
-        assert!(!more.encode("<pad>", false).unwrap().contains(&300));
-        assert_eq!(more.decode(&[300, 301]), "<pad>  é");
-
-        inside.eos = Some(7);
-        assert_eq!(from_gguf(inside.clone()).unwrap().eos(), Some(299), "by content");
-        inside.tokens[299] = "</s>".to_owned();
-        inside.eos = Some(299);
-        inside.control = vec![299];
-        let named = from_gguf(inside).unwrap();
-        assert_eq!((named.eos(), named.encode("</s>", true).unwrap()), (Some(299), vec![299]));
-    }
-
-    #[test]
-    fn the_identity_is_the_weights_files_own() {
-        let engine = load(&[CONFIG, WEIGHTS, VOCAB, MERGES]).unwrap();
-        assert_eq!(engine.identity.model_sha256, Some(sha256(&fixture(WEIGHTS.1))));
-        assert_eq!((engine.identity.model.as_str(), engine.identity.precision.as_str()), ("tiny", "f32"));
-    }
-
-    #[test]
-    fn what_is_missing_is_named() {
-        for (files, missing) in [
-            (&[WEIGHTS, CONFIG][..], "vocab.json"),
-            (&[WEIGHTS, CONFIG, VOCAB], "merges.txt"),
-            (&[WEIGHTS, VOCAB, MERGES], "config.json"),
-            (&[VOCAB, MERGES, CONFIG], "weights"),
-        ] {
-            let error = load(files).unwrap_err();
-            assert!(error.message.contains(missing), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_larger_tokenizer_than_the_model_is_refused_with_both_sizes() {
-        let vocab = ("vocab.json", "gpt2-tokenizer/vocab.json");
-        let merges = ("merges.txt", "gpt2-tokenizer/merges.txt");
-        let error = load(&[WEIGHTS, CONFIG, vocab, merges]).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::BadTokenizer);
-        assert!(error.message.contains("50257") && error.message.contains("300"), "{error}");
-    }
-}
+mod tests;

@@ -33,7 +33,8 @@ pub enum ErrorKind {
     UnexpectedTensor,
     /// A tensor has another shape than the configuration says.
     WrongShape,
-    /// The tokenizer's files are missing, broken, or belong to another model.
+    /// The tokenizer's files are missing, broken, or belong to another model; or the prompt holds what the tokenizer or
+    /// the model has no token for.
     BadTokenizer,
     /// The stream a file came in broke off.
     DownloadFailed,

@@ -4,7 +4,7 @@
 //! a worker reads its messages there. It knows no engine, no browser and no GPT-2, only the seam
 //! [`LanguageModel`], a tokenizer and a clock.
 //!
-//! The order inside a step is part of the contract: sample, append the id, is it the end-of-text token? (which is
+//! The order inside a step is part of the contract: sample, append the id, is it an end-of-text token? (which is
 //! never decoded), bytes to the incremental decoder, text to the stop strings, emit what is safe, stop string?
 //! `max_tokens`? context full? cancelled? past the deadline?
 
@@ -85,6 +85,8 @@ pub struct Generation<'a, M: LanguageModel + ?Sized> {
     failed: bool,
     /// Logits of the last position of the prompt, until the first step has used them.
     prefilled: Option<Vec<f32>>,
+    /// A step's logits without those of ids that are no tokens.
+    masked: Vec<f32>,
     started_at: f64,
     prefill_ms: f64,
     prefill_ended_at: Option<f64>,
@@ -99,7 +101,8 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
     ///
     /// # Errors
     /// [`ErrorKind::PromptTooLong`] if the prompt has more tokens than the context has positions,
-    /// [`ErrorKind::BadTokenizer`] if the prompt is empty and there is no end-of-text token.
+    /// [`ErrorKind::BadTokenizer`] if the prompt is empty and there is no end-of-text token, or as
+    /// [`Tokenizer::prompt`].
     pub fn new(
         model: &'a mut M,
         tokenizer: &'a Tokenizer,
@@ -111,13 +114,12 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         let started_at = clock();
         let context = model.context_length();
         // A prompt of megabytes is refused before it is encoded, which would take seconds that no cancel could end.
-        let at_least = prompt.len().div_ceil(tokenizer.longest());
+        let at_least = tokenizer.at_least(prompt);
         if at_least > context {
             return Err(too_long(&format!("at least {at_least}"), context, at_least - context));
         }
-        let mut prompt_ids = tokenizer.encode(prompt, settings.parse_special)?;
-        let started_from_eos = prompt_ids.is_empty();
-        if started_from_eos {
+        let mut prompt_ids = tokenizer.prompt(prompt, settings.parse_special)?;
+        if prompt_ids.is_empty() {
             prompt_ids.push(tokenizer.eos().ok_or_else(|| {
                 Error::new(
                     ErrorKind::BadTokenizer,
@@ -125,6 +127,8 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
                 )
             })?);
         }
+        // Some tokenizers put that token there themselves.
+        let started_from_eos = prompt.is_empty() && prompt_ids.len() == 1 && tokenizer.eos() == Some(prompt_ids[0]);
         if prompt_ids.len() > context {
             return Err(too_long(&prompt_ids.len().to_string(), context, prompt_ids.len() - context));
         }
@@ -154,6 +158,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
             ended: false,
             failed: false,
             prefilled: None,
+            masked: Vec::new(),
             started_at,
             prefill_ms: 0.0,
             prefill_ended_at: None,
@@ -281,7 +286,18 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         let forwarded = (self.clock)();
         // A model may have more ids than its tokenizer, to round its vocabulary up: those are never chosen.
         let known = logits.len().min(self.tokenizer.len());
-        let choice = self.sampler.sample(&logits[..known], self.coin.flip())?;
+        let choice = match self.tokenizer.holes() {
+            [] => self.sampler.sample(&logits[..known], self.coin.flip())?,
+            // Nor are those to which it gave no token.
+            holes => {
+                self.masked.clear();
+                self.masked.extend_from_slice(&logits[..known]);
+                for &hole in holes.iter().take_while(|&&hole| (hole as usize) < known) {
+                    self.masked[hole as usize] = f32::NEG_INFINITY;
+                }
+                self.sampler.sample(&self.masked, self.coin.flip())?
+            }
+        };
         let sampled = (self.clock)();
 
         self.sampler.observe(choice.id);
@@ -325,7 +341,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
 
     /// Brings the chosen token's text out and decides whether the run goes on.
     fn emit(&mut self, record: &mut StepRecord) {
-        if Some(record.token_id) == self.tokenizer.eos() {
+        if self.tokenizer.ends(record.token_id) {
             let stop = self.conclude(StopReason::Eos, &mut record.text);
             let eos_token_id = (stop.reason == StopReason::Eos).then_some(record.token_id);
             self.stop = Some(Stop { eos_token_id, ..stop });

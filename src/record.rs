@@ -9,7 +9,7 @@ use crate::settings::Settings;
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The model chose its end-of-text token.
+    /// The model chose an end-of-text token.
     Eos,
     /// The generated text reached a stop string; the text is cut before it.
     StopString,

@@ -13,9 +13,14 @@ use crate::error::{Error, ErrorKind, Result};
 
 pub use added::AddedToken;
 use added::{AddedTokens, Piece};
-pub use parts::Parts;
+use alphabet::ALPHABET;
+use ends::Ends;
+pub use files::foreign_tokenizer;
+pub use parts::{Named, Parts, Unknown};
 
 mod added;
+mod alphabet;
+mod ends;
 mod files;
 mod json;
 mod parts;
@@ -35,38 +40,33 @@ pub fn prepare() {
     LazyLock::force(&WORD);
 }
 
-/// The character that stands for each byte in the spelling of a token: the byte's own where it is printable Latin-1,
-/// and else the next from U+0100 on (`bytes_to_unicode` in GPT-2's `encoder.py`).
-static ALPHABET: LazyLock<[char; 256]> = LazyLock::new(|| {
-    let mut others = '\u{100}'..;
-    std::array::from_fn(|byte| match byte as u8 {
-        printable @ (b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF) => printable as char,
-        _ => others.next().expect("there are far more characters than bytes"),
-    })
-});
-
-/// The inverse of [`ALPHABET`], by code point; its last character is U+0143.
-static BYTES: LazyLock<[Option<u8>; 0x144]> = LazyLock::new(|| {
-    let mut bytes = [None; 0x144];
-    for (byte, &character) in ALPHABET.iter().enumerate() {
-        bytes[character as usize] = Some(byte as u8);
-    }
-    bytes
-});
-
 /// Text <-> token ids, and id -> bytes.
 pub struct Tokenizer {
     bpe: BPE,
     /// The bytes of all tokens, one after the other.
     bytes: Vec<u8>,
     /// Where each token's bytes end; they begin where those of the token before end.
-    ends: Vec<usize>,
+    bounds: Vec<usize>,
+    /// The ids below the largest that are no tokens, in their order.
+    holes: Vec<u32>,
+    /// One more than the id of the last token that is ordinary text.
+    base: usize,
+    /// The ids that the model knows are below this.
+    rows: usize,
+    /// Bytes that no prompt may hold, because they have no token.
+    refused: Vec<u8>,
+    /// Bytes of which several in a row are one token.
+    fused: Vec<u8>,
     added: AddedTokens,
     /// Whether text that does not begin with a space is given one.
     add_prefix_space: bool,
     /// Whether text is cut by [`words`] before the merges.
     split_words: bool,
-    eos: Option<u32>,
+    /// Ids around each prompt.
+    before: Vec<u32>,
+    after: Vec<u32>,
+    ends: Ends,
+    notices: Vec<String>,
     sha256: String,
 }
 
@@ -86,7 +86,69 @@ impl Tokenizer {
     /// # Errors
     /// As [`from_parts`](Self::from_parts).
     pub fn from_tokens_merges(tokens: Vec<String>, merges: &[String]) -> Result<Self> {
+        let tokens = tokens.into_iter().map(Some).collect();
         Self::from_parts(Parts { tokens, merges: merges.to_vec(), ..Parts::default() })
+    }
+
+    /// Holds the tokenizer against a model that knows the ids below `rows`. Tokens that were added beyond them are never
+    /// chosen, and refused in a prompt; that is how a model looks whose embedding was not resized for a padding token
+    /// that only its training used.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadTokenizer`] if ordinary tokens are beyond them: it is another model's tokenizer.
+    pub fn limit(&mut self, rows: usize) -> Result<()> {
+        let known = self.len();
+        if self.base > rows {
+            return Err(bad(format!(
+                "the tokenizer has {known} tokens but the model only {rows}; give the tokenizer of this model"
+            )));
+        }
+        if known > rows {
+            let beyond: Vec<_> = (rows as u32..known as u32).filter(|&id| self.bytes(id).is_some()).collect();
+            if let Some(&first) = beyond.first() {
+                let (count, token) = (beyond.len(), quoted(&self.decode(&[first])));
+                self.notices.push(format!(
+                    "the tokenizer has {count} tokens that the model, with {rows} ids, does not know, the first is \
+                     {token}: they are never chosen, and refused in a prompt"
+                ));
+            }
+            self.ends.limit(rows);
+            for ids in [&mut self.before, &mut self.after] {
+                ids.retain(|&id| (id as usize) < rows);
+            }
+        }
+        self.rows = rows;
+        Ok(())
+    }
+
+    /// The ids of a prompt: those of `text`, as of [`encode`](Self::encode), between the ones that the tokenizer's files
+    /// ask to put around a text.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode), and [`ErrorKind::BadTokenizer`] if `text` holds a token that the model does not
+    /// know.
+    pub fn prompt(&self, text: &str, parse_special: bool) -> Result<Vec<u32>> {
+        let ids = [&self.before[..], &self.encode(text, parse_special)?, &self.after].concat();
+        match ids.iter().find(|&&id| id as usize >= self.rows) {
+            None => Ok(ids),
+            Some(&id) => Err(bad(format!(
+                "the prompt holds the token {}, whose id {id} the model does not know: it has {} ids; leave it out of the \
+                 prompt",
+                quoted(&self.decode(&[id])),
+                self.rows
+            ))),
+        }
+    }
+
+    /// A number of tokens that `text` has at least, without the time it takes to encode it.
+    pub fn at_least(&self, text: &str) -> usize {
+        let strip = self.added.strip();
+        let counted = |c: char| match strip && c.is_whitespace() {
+            true => 0,
+            false => c.encode_utf8(&mut [0; 4]).bytes().filter(|byte| !self.fused.contains(byte)).count(),
+        };
+        let bytes = if strip || !self.fused.is_empty() { text.chars().map(counted).sum() } else { text.len() };
+        bytes.div_ceil(self.longest())
     }
 
     /// The ids of `text`.
@@ -96,7 +158,8 @@ impl Tokenizer {
     /// longest word.
     ///
     /// # Errors
-    /// [`ErrorKind::Engine`] if the library fails, which is not known to happen.
+    /// [`ErrorKind::BadTokenizer`] if `text` holds a byte without a token, [`ErrorKind::Engine`] if the library fails,
+    /// which is not known to happen.
     pub fn encode(&self, text: &str, parse_special: bool) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         self.added.split(text, parse_special, &mut |piece| match piece {
@@ -123,11 +186,29 @@ impl Tokenizer {
     }
 
     fn encode_word(&self, word: &str, ids: &mut Vec<u32>) -> Result<()> {
+        if !self.refused.is_empty() {
+            self.refuse_bytes(word)?;
+        }
         let spelling: String = word.bytes().map(|byte| ALPHABET[usize::from(byte)]).collect();
         let tokens = self.bpe.tokenize(&spelling).map_err(|error| {
             Error::new(ErrorKind::Engine, format!("the tokenizer library failed on {word:?}: {error}"))
         })?;
         ids.extend(tokens.into_iter().map(|token| token.id));
+        Ok(())
+    }
+
+    /// Refuses a word with a byte that has no token.
+    fn refuse_bytes(&self, word: &str) -> Result<()> {
+        for character in word.chars() {
+            for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                if self.refused.binary_search(&byte).is_ok() {
+                    return Err(bad(format!(
+                        "the prompt holds {character:?}, and this tokenizer has no token for its byte 0x{byte:02X}; leave \
+                         it out of the prompt"
+                    )));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -140,9 +221,12 @@ impl Tokenizer {
     }
 
     fn range(&self, id: u32) -> Option<Range<usize>> {
+        if self.holes.binary_search(&id).is_ok() {
+            return None;
+        }
         let id = id as usize;
-        let end = *self.ends.get(id)?;
-        Some(if id == 0 { 0 } else { self.ends[id - 1] }..end)
+        let end = *self.bounds.get(id)?;
+        Some(if id == 0 { 0 } else { self.bounds[id - 1] }..end)
     }
 
     /// The text of `ids`: U+FFFD stands for each maximal invalid part of their bytes, and for an id that is no token.
@@ -152,27 +236,45 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Bytes of the longest token: a text of over `n` times as many has over `n` tokens.
-    pub fn longest(&self) -> usize {
+    /// Bytes of the longest token.
+    fn longest(&self) -> usize {
         (0..self.len() as u32).filter_map(|id| self.range(id)).map(|range| range.len()).max().unwrap_or(1)
     }
 
-    /// The id of the end-of-text token, if the vocabulary has it.
+    /// The id of the end-of-text token that an empty prompt starts from, if there is one.
     pub fn eos(&self) -> Option<u32> {
-        self.eos
+        self.ends.first
     }
 
-    /// Number of tokens; ids are below it.
-    #[expect(clippy::len_without_is_empty, reason = "a tokenizer holds at least the 256 bytes")]
+    /// Whether `id` ends a text: several tokens may.
+    pub fn ends(&self, id: u32) -> bool {
+        self.ends.contains(id)
+    }
+
+    /// The ids below [`len`](Self::len) that are no tokens, in their order: they must not be chosen.
+    pub fn holes(&self) -> &[u32] {
+        &self.holes
+    }
+
+    /// What a user should know of how the tokenizer's files were read.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// Number of ids; those of all tokens are below it.
+    #[expect(clippy::len_without_is_empty, reason = "a tokenizer holds at least one byte and one merge")]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.bounds.len()
     }
 
     /// SHA-256, in hexadecimal, over: the number of tokens; the tokens in the order of their ids; the merges (`"a b"`),
     /// best first. Each token and merge is its length in bytes and then its UTF-8; numbers are eight bytes, least
-    /// first. So it is the same whatever kind of file they came from. What sets a tokenizer apart from GPT-2's follows
-    /// as further texts, where there is anything: `add_prefix_space`, `no_regex`, `eos` and how it is written if that is
-    /// not `<|endoftext|>`, and for each other added token, in the order of ids, its properties and its content.
+    /// first; an id without a token counts as `[PAD` with its number and `]`, the name llama.cpp's converter gives it.
+    /// So it is the same whatever kind of file they came from. What sets a tokenizer apart from GPT-2's follows as
+    /// further texts, where there is anything: `add_prefix_space`, `no_regex`, `unk` or `fuse_unk` with the token that
+    /// stands for bytes without one, `eos` and how it is written if that is not `<|endoftext|>`, and for each other added
+    /// token, in the order of ids, its properties and its content. What is put around prompts, and which other ids end a
+    /// text, is not part of it: a record shows both.
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
@@ -182,7 +284,7 @@ impl fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tokenizer")
             .field("len", &self.len())
-            .field("eos", &self.eos)
+            .field("ends", &self.ends)
             .field("sha256", &self.sha256)
             .finish_non_exhaustive()
     }
@@ -211,21 +313,6 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Appends the bytes that `token` spells: through the byte alphabet, or its own UTF-8 if it is not written in that.
-fn spelled_bytes(token: &str, bytes: &mut Vec<u8>) {
-    let before = bytes.len();
-    for character in token.chars() {
-        match BYTES.get(character as usize).copied().flatten() {
-            Some(byte) => bytes.push(byte),
-            None => {
-                bytes.truncate(before);
-                bytes.extend_from_slice(token.as_bytes());
-                return;
-            }
-        }
-    }
-}
-
 /// A refusal. What it quotes from a file may be as long as the file: past a length it is cut.
 fn bad(mut message: String) -> Error {
     const LONGEST: usize = 400;
@@ -234,6 +321,14 @@ fn bad(mut message: String) -> Error {
         message.push('…');
     }
     Error::new(ErrorKind::BadTokenizer, message)
+}
+
+/// A text of a file, for messages: short, whatever the file holds.
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
 }
 
 #[cfg(test)]

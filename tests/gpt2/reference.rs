@@ -1,5 +1,6 @@
 //! Reference results by Hugging Face transformers (torch, f32) for the same weights.
 
+use candle_core::quantized::gguf_file::Value;
 use gpt2_web::gpt2::checkpoint::Format;
 use gpt2_web::gpt2::{Gpt2, Precision};
 use gpt2_web::model::LanguageModel;
@@ -187,4 +188,59 @@ fn the_tokenizer_in_a_gguf_file_comes_with_the_model_and_alone() {
     let mut files = fixture::folder("plain-f32");
     files.push(("lends.gguf".into(), fixture::bytes("tests/fixtures/gguf/q5_1.gguf")));
     assert_eq!(fixture::try_load(&files, None).unwrap().tokenizer, Some(tokenizer));
+}
+
+#[test]
+fn what_the_metadata_of_a_gguf_file_says_of_its_tokens_is_read() {
+    let said = |pairs: &[(&str, Value)]| {
+        let mut file = fixture::Gguf::of("f32");
+        file.metadata.extend(pairs.iter().map(|(key, value)| (format!("tokenizer.ggml.{key}"), value.clone())));
+        file.load().unwrap().tokenizer.unwrap()
+    };
+    let tokenizer = said(&[
+        ("eos_token_id", Value::U32(7)),
+        ("eot_token_id", Value::I64(8)),
+        ("eom_token_id", Value::U8(9)),
+        ("bos_token_id", Value::U32(0)),
+        ("add_bos_token", Value::Bool(true)),
+        ("add_eos_token", Value::Bool(false)),
+    ]);
+    let ends: Vec<_> = tokenizer.ends.iter().map(|&(_, id)| id).collect();
+    assert_eq!((tokenizer.eos, ends), (Some(7), vec![7, 8, 9]));
+    assert_eq!((tokenizer.bos, tokenizer.add_bos, tokenizer.add_eos), (Some(0), true, false));
+    assert_eq!(tokenizer.notices, [""; 0]);
+
+    // What cannot be right is told, and does no harm.
+    let tokenizer = said(&[
+        ("eos_token_id", Value::U32(300)),
+        ("eot_token_id", Value::I32(-1)),
+        ("eom_token_id", Value::String("</s>".into())),
+        ("bos_token_id", Value::F32(1.0)),
+        ("add_bos_token", Value::U32(1)),
+    ]);
+    assert_eq!((tokenizer.eos, &tokenizer.ends[..], tokenizer.bos, tokenizer.add_bos), (None, &[][..], None, false));
+    for key in ["eos_token_id", "eot_token_id", "eom_token_id", "bos_token_id", "add_bos_token"] {
+        assert!(tokenizer.notices.iter().any(|notice| notice.contains(key)), "{key}: {:?}", tokenizer.notices);
+    }
+}
+
+/// llama.cpp's converter makes names up for ids without a token, and marks them.
+#[test]
+fn names_made_up_for_ids_without_a_token_are_holes() {
+    let mut file = fixture::Gguf::of("f32");
+    let mut tokens = file.metadata["tokenizer.ggml.tokens"].to_vec().unwrap().clone();
+    tokens[298] = Value::String("[PAD298]".into());
+    // One that is marked and has a name of its own keeps it.
+    let unused = [297, 298];
+    let types = (0..300).map(|id| Value::I32(if unused.contains(&id) { 5 } else { 1 })).collect();
+    file.metadata.insert("tokenizer.ggml.tokens".into(), Value::Array(tokens));
+    file.metadata.insert("tokenizer.ggml.token_type".into(), Value::Array(types));
+    // No merge may need it.
+    let merges = file.metadata["tokenizer.ggml.merges"].to_vec().unwrap()[..9].to_vec();
+    file.metadata.insert("tokenizer.ggml.merges".into(), Value::Array(merges));
+    let bytes = file.file();
+    assert_eq!(file.load().unwrap().tokenizer.unwrap().unused, [298]);
+    let model = gpt2_web::gpt2::checkpoint::ModelFile { name: "model.gguf", bytes: &bytes };
+    let tokenizer = gpt2_web::engine::tokenizer(&[model]).unwrap();
+    assert_eq!((tokenizer.len(), tokenizer.holes()), (300, &[298][..]));
 }

@@ -43,15 +43,30 @@ pub struct Tokenizer {
     pub tokens: Vec<String>,
     /// The merges, best first: two tokens with a space between them.
     pub merges: Vec<String>,
+    /// The id of the token that begins a text.
+    pub bos: Option<u32>,
     /// The id of the end-of-text token.
     pub eos: Option<u32>,
+    /// The ids that end a text, that one included, each with the key that names it.
+    pub ends: Vec<(&'static str, u32)>,
+    /// Whether [`bos`](Self::bos) stands before each prompt.
+    pub add_bos: bool,
+    /// Whether [`eos`](Self::eos) stands after each prompt.
+    pub add_eos: bool,
     /// The ids of control tokens, which text only means where special tokens are asked for.
     pub control: Vec<u32>,
     /// The ids of tokens that were added to the vocabulary, and stand for their spelling wherever it occurs.
     pub user_defined: Vec<u32>,
+    /// The ids that were given to no token, and have a name that llama.cpp's converter made up.
+    pub unused: Vec<u32>,
     /// Whether text that does not begin with a space is given one.
     pub add_space_prefix: bool,
+    /// What was ignored, for people.
+    pub notices: Vec<String>,
 }
+
+/// The keys of ids that end a text: llama.cpp ends it at each of them.
+const ENDS: [&str; 3] = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
 
 /// Reads the header of the GGUF file `name` in front of `bytes`.
 pub(super) fn header(name: &str, bytes: &[u8], size: Option<u64>) -> Result<Header, Unread> {
@@ -129,7 +144,9 @@ fn read_tokenizer(metadata: &HashMap<&str, Value<'_>>) -> Result<Option<Tokenize
     };
     // Names that llama.cpp's converter makes up for ids a padded vocabulary has no tokens for.
     tokens.truncate(types.iter().rposition(|&kind| kind != UNUSED).map_or(tokens.len(), |last| last + 1));
-    let of_type = |which| (0..).zip(types).filter(|&(_, &kind)| kind == which).map(|(id, _)| id).collect();
+    let of_type = |which| (0..).zip(types).filter(|&(_, &kind)| kind == which).map(|(id, _)| id).collect::<Vec<u32>>();
+    let made_up = |id: &u32| tokens.get(*id as usize).is_some_and(|token| *token == format!("[PAD{id}]"));
+    let unused = of_type(UNUSED).into_iter().filter(made_up).collect();
     let add_space_prefix = match metadata.get("tokenizer.ggml.add_space_prefix") {
         None => false,
         Some(&Value::Bool(value)) => value,
@@ -139,33 +156,55 @@ fn read_tokenizer(metadata: &HashMap<&str, Value<'_>>) -> Result<Option<Tokenize
             )));
         }
     };
-    let eos = match metadata.get("tokenizer.ggml.eos_token_id") {
-        None => None,
-        Some(&Value::Integer(id)) if id < tokens.len() as u64 => Some(id as u32),
-        Some(other) => {
-            return Err(bad_tokenizer(format!("the end-of-text token of the GGUF file is no token: {other}")));
+    let mut notices = Vec::new();
+    let mut id = |key: &'static str| match metadata.get(key)? {
+        &Value::Integer(id) if id < tokens.len() as u64 => Some(id as u32),
+        other => {
+            notices.push(format!("`{key}` of the GGUF file is {other}, which is no token: it is ignored"));
+            None
         }
     };
+    let bos = id("tokenizer.ggml.bos_token_id");
+    let ends: Vec<_> = ENDS.into_iter().filter_map(|key| Some((key, id(key)?))).collect();
+    let mut flag = |key: &str| match metadata.get(key) {
+        None => false,
+        Some(&Value::Bool(value)) => value,
+        Some(other) => {
+            notices.push(format!("`{key}` of the GGUF file is neither true nor false but {other}: it is ignored"));
+            false
+        }
+    };
+    let (add_bos, add_eos) = (flag("tokenizer.ggml.add_bos_token"), flag("tokenizer.ggml.add_eos_token"));
     Ok(Some(Tokenizer {
         merges: strings("tokenizer.ggml.merges")?,
-        tokens,
-        eos,
+        bos,
+        eos: ends.iter().find(|(key, _)| *key == ENDS[0]).map(|&(_, id)| id),
+        ends,
+        add_bos,
+        add_eos,
         control: of_type(CONTROL),
         user_defined: of_type(USER_DEFINED),
+        unused,
+        tokens,
         add_space_prefix,
+        notices,
     }))
 }
 
-/// Refuses a tokenizer with more tokens than the model knows.
+/// Refuses a tokenizer with more tokens than the model knows, those aside that were added to its vocabulary.
 pub(super) fn check_vocabulary(tokenizer: Option<&Tokenizer>, config: Option<&Config>) -> Result<()> {
-    match (tokenizer, config) {
-        (Some(tokenizer), Some(config)) if tokenizer.tokens.len() > config.vocab_size => Err(bad_tokenizer(format!(
+    let (Some(tokenizer), Some(config)) = (tokenizer, config) else { return Ok(()) };
+    let added =
+        |id: u32| [&tokenizer.control, &tokenizer.user_defined].iter().any(|ids| ids.binary_search(&id).is_ok());
+    let base = (0..tokenizer.tokens.len()).rfind(|&id| !added(id as u32)).map_or(0, |last| last + 1);
+    if base > config.vocab_size {
+        return Err(bad_tokenizer(format!(
             "the tokenizer of the GGUF file has {} tokens, and the model knows {}",
             tokenizer.tokens.len(),
             config.vocab_size
-        ))),
-        _ => Ok(()),
+        )));
     }
+    Ok(())
 }
 
 /// The error of a GGUF file that was to lend its tokenizer and has none.

@@ -100,6 +100,11 @@ impl AddedTokens {
         Ok(Self { levels: levels.collect::<Result<_>>()? })
     }
 
+    /// Whether one of them takes white space beside it, so that a token may stand for a text of any length.
+    pub(super) fn strip(&self) -> bool {
+        self.levels.iter().flat_map(|level| &level.tokens).any(|(token, _)| token.lstrip || token.rstrip)
+    }
+
     /// Calls `each` with the pieces of `text` in their order. Special tokens are text unless `parse_special`.
     pub(super) fn split<'a>(
         &self,

@@ -6,38 +6,32 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::json as json_file;
 
 use super::added::AddedToken;
-use super::parts::{Parts, in_order};
-use super::{Tokenizer, bad, json};
+use super::parts::{Named, Parts, check_id, in_order};
+use super::{END_OF_TEXT, Tokenizer, bad, json, quoted};
 
 impl Tokenizer {
     /// From files as they are published with a model, each a name (with or without folders) and its contents:
-    /// `tokenizer.json`, or else `vocab.json`, `merges.txt` and, where tokens were added later, `added_tokens.json`.
-    /// `tokenizer_config.json` and `special_tokens_map.json` may stand beside them, and have the last word on
-    /// `add_prefix_space` and on which tokens are special. Other files are ignored.
+    /// `tokenizer.json`, or else `vocab.json`, `merges.txt` (which OpenAI called `encoder.json` and `vocab.bpe`) and,
+    /// where tokens were added later, `added_tokens.json`. `tokenizer_config.json` and `special_tokens_map.json` may stand
+    /// beside them, and have the last word on `add_prefix_space` and on which tokens are special. `generation_config.json`
+    /// and `config.json` may name more tokens that end a text. Other files are ignored.
     ///
     /// # Errors
     /// [`ErrorKind::BadTokenizer`](crate::error::ErrorKind::BadTokenizer) if a file is missing or not of its form, asks
     /// for something that would change the ids and is not supported (the sentence names it), or as
     /// [`from_parts`](Self::from_parts).
     pub fn from_files(files: &[(&str, &[u8])]) -> Result<Self> {
-        let find = |name: &str| {
-            let base_name = |path: &str| path.rsplit(['/', '\\']).next() == Some(name);
-            files.iter().find(|(path, _)| base_name(path)).map(|(_, bytes)| *bytes)
-        };
-        let mut parts = match find("tokenizer.json") {
+        let find = |name: &str| find(files, name);
+        let mut parts = match find(json::NAME) {
             Some(bytes) => json::parts(bytes)?,
             None => {
-                let needed = |name: &str| {
-                    find(name).ok_or_else(|| {
-                        bad(format!(
-                            "there is no {name}; give the model's tokenizer.json, or its vocab.json and merges.txt"
-                        ))
-                    })
-                };
-                let mut parts = vocab_merges(needed("vocab.json")?, needed("merges.txt")?)?;
+                let vocab = find("vocab.json").or(find("encoder.json")).ok_or_else(|| missing(files, "vocab.json"))?;
+                let merges = find("merges.txt").or(find("vocab.bpe")).ok_or_else(|| missing(files, "merges.txt"))?;
+                let mut parts = vocab_merges(vocab, merges)?;
                 if let Some(bytes) = find("added_tokens.json") {
                     let added: HashMap<String, u32> = parse("added_tokens.json", TOKENS_AND_IDS, bytes)?;
                     let added = added.into_iter().map(|(content, id)| {
@@ -51,29 +45,64 @@ impl Tokenizer {
                 parts
             }
         };
+        let mut around = Around::default();
         if let Some(bytes) = find(CONFIG) {
             let config: Config = parse(CONFIG, "the options of a tokenizer", bytes)?;
-            for (option, on) in [("add_bos_token", config.add_bos_token), ("add_eos_token", config.add_eos_token)] {
-                if on == Some(true) {
-                    return Err(bad(format!("{CONFIG} has `{option}`, which is not supported: GPT-2 does without")));
-                }
-            }
+            around = Around { bos: config.add_bos_token == Some(true), eos: config.add_eos_token == Some(true) };
             if let Some(add_prefix_space) = config.add_prefix_space {
                 parts.add_prefix_space = add_prefix_space;
             }
             add(&mut parts, CONFIG, config.added_tokens_decoder.unwrap_or_default())?;
         }
+        let mut roles = Roles::default();
         for name in ["special_tokens_map.json", CONFIG] {
             if let Some(bytes) = find(name) {
-                name_special(&mut parts, name, &parse(name, "an object of special tokens", bytes)?)?;
+                name_special(&mut parts, &mut roles, name, &parse(name, "an object of special tokens", bytes)?)?;
             }
         }
+        give_roles(&mut parts, roles, around);
+        parts.read_ends(files);
         Self::from_parts(parts)
     }
 }
 
+/// The contents of the file that is called `name`, in whatever folder.
+pub(super) fn find<'a>(files: &[(&str, &'a [u8])], name: &str) -> Option<&'a [u8]> {
+    files.iter().find(|(path, _)| base_name(path) == name).map(|(_, bytes)| *bytes)
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or_default()
+}
+
 const CONFIG: &str = "tokenizer_config.json";
 const TOKENS_AND_IDS: &str = "a JSON object of tokens and ids";
+
+/// Files of tokenizers of other kinds, and what these are.
+const FOREIGN: [(&str, &str); 5] = [
+    ("vocab.txt", "a WordPiece vocabulary, as BERT's"),
+    ("spiece.model", "a SentencePiece model"),
+    ("spm.model", "a SentencePiece model"),
+    ("tokenizer.model", "a SentencePiece model"),
+    ("sentencepiece.bpe.model", "a SentencePiece model"),
+];
+
+/// The first of the files, by their names, that is a tokenizer of another kind than GPT-2's, in words; `None` if there is
+/// none.
+pub fn foreign_tokenizer<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<String> {
+    names.find_map(|path| {
+        let (name, kind) = FOREIGN.iter().find(|(name, _)| *name == base_name(path))?;
+        Some(format!("{name} is {kind}"))
+    })
+}
+
+/// The refusal of files without `name` among them.
+fn missing(files: &[(&str, &[u8])], name: &str) -> Error {
+    let foreign = foreign_tokenizer(files.iter().map(|&(path, _)| path));
+    let foreign =
+        foreign.map_or(String::new(), |foreign| format!("; {foreign}, and only GPT-2's byte-level BPE is supported"));
+    bad(format!("there is no {name}{foreign}; give the model's tokenizer.json, or its vocab.json and merges.txt"))
+}
 
 /// What decides ids in `tokenizer_config.json`, but for the special tokens.
 #[derive(Deserialize)]
@@ -85,14 +114,37 @@ struct Config {
     added_tokens_decoder: Option<BTreeMap<u32, AddedToken>>,
 }
 
+/// Which of the special tokens belong around a prompt.
+#[derive(Default)]
+struct Around {
+    bos: bool,
+    eos: bool,
+}
+
+/// How the tokens with a role are written, where a file says so.
+#[derive(Default)]
+struct Roles {
+    bos: Option<String>,
+    /// By each file that names one; the last counts.
+    eos: Vec<(String, String)>,
+}
+
 /// The parts that `vocab.json` and `merges.txt` hold.
 pub(super) fn vocab_merges(vocab_json: &[u8], merges_txt: &[u8]) -> Result<Parts> {
     let tokens = in_order(parse("vocab.json", TOKENS_AND_IDS, vocab_json)?, "vocab.json")?;
-    let merges = std::str::from_utf8(merges_txt)
+    if matches!(merges_txt, [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]) {
+        return Err(bad("merges.txt is text in UTF-16; save it as UTF-8".into()));
+    }
+    let merges = merges_txt.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(merges_txt);
+    let merges = std::str::from_utf8(merges)
         .map_err(|error| bad(format!("merges.txt is not UTF-8 from byte {} on", error.valid_up_to())))?;
-    let first_line = if merges.starts_with("#version") { 2 } else { 1 };
-    let merges = merges.lines().skip(first_line - 1).map(str::to_owned).collect();
-    Ok(Parts { tokens, merges, first_line: Some(first_line), ..Parts::default() })
+    // As the library does, a line of the version says nothing wherever it stands. A blank at the end of a line is no
+    // part of a token: in the byte alphabet it would be another character.
+    let merges = merges.lines().map(|line| match line.starts_with("#version") {
+        true => String::new(),
+        false => line.trim_end_matches([' ', '\t', '\r']).to_owned(),
+    });
+    Ok(Parts { tokens, merges: merges.collect(), lines: true, ..Parts::default() })
 }
 
 /// Vocabulary and merges alone do not say how text is prepared for them; the class that reads them does.
@@ -117,28 +169,23 @@ fn refuse_other_class(config: &[u8]) -> Result<()> {
     }
 }
 
-/// Adds the tokens that file `name` gives, those with new ids at the end of the vocabulary.
+/// Adds the tokens that file `name` gives at their ids.
 fn add(parts: &mut Parts, name: &str, added: BTreeMap<u32, AddedToken>) -> Result<()> {
     let mut known: HashSet<String> = parts.added.iter().map(|token| token.content.clone()).collect();
     for (id, token) in added {
-        let next = parts.tokens.len();
-        match parts.tokens.get(id as usize) {
-            Some(there) if *there == token.content => {}
-            Some(there) => {
-                return Err(bad(format!(
-                    "{name} gives {:?} the id {id}, which is {there:?} in the vocabulary",
-                    token.content
-                )));
-            }
-            None if id as usize == next => parts.tokens.push(token.content.clone()),
-            None => {
-                return Err(bad(format!(
-                    "{name} gives {:?} the id {id}, but the vocabulary has no token {next}",
-                    token.content
-                )));
-            }
+        let (content, place) = (&token.content, id as usize);
+        if place >= parts.tokens.len() {
+            check_id(id, content, parts.tokens.len(), name)?;
+            parts.tokens.resize(place + 1, None);
         }
-        if known.insert(token.content.clone()) {
+        match &mut parts.tokens[place] {
+            Some(there) if there == content => {}
+            Some(there) => {
+                return Err(bad(format!("{name} gives {content:?} the id {id}, which is {there:?} in the vocabulary")));
+            }
+            hole => *hole = Some(content.clone()),
+        }
+        if known.insert(content.clone()) {
             parts.added.push(token);
         }
     }
@@ -146,9 +193,14 @@ fn add(parts: &mut Parts, name: &str, added: BTreeMap<u32, AddedToken>) -> Resul
 }
 
 /// Takes the special tokens that `fields` name (`eos_token`, `pad_token`, ...) and the vocabulary has.
-fn name_special(parts: &mut Parts, file: &str, fields: &serde_json::Map<String, Value>) -> Result<()> {
-    let Parts { tokens, added, eos, .. } = parts;
-    let vocabulary: HashSet<&str> = tokens.iter().map(String::as_str).collect();
+fn name_special(
+    parts: &mut Parts,
+    roles: &mut Roles,
+    file: &str,
+    fields: &serde_json::Map<String, Value>,
+) -> Result<()> {
+    let Parts { tokens, added, .. } = parts;
+    let vocabulary: HashSet<&str> = tokens.iter().flatten().map(String::as_str).collect();
     let mut places: HashMap<String, usize> =
         added.iter().enumerate().map(|(index, token)| (token.content.clone(), index)).collect();
     for (name, value) in fields {
@@ -167,8 +219,12 @@ fn name_special(parts: &mut Parts, file: &str, fields: &serde_json::Map<String, 
                     .map(|token| AddedToken { special: true, ..token })
                     .map_err(|error| bad(format!("`{name}` of {file} names no token: {error}")))?,
             };
-            if name == "eos_token" {
-                *eos = Some(token.content.clone());
+            match name.as_str() {
+                // As good as not given.
+                _ if token.content.is_empty() => continue,
+                "eos_token" => roles.eos.push((token.content.clone(), format!("`eos_token` of {file}"))),
+                "bos_token" => roles.bos = Some(token.content.clone()),
+                _ => {}
             }
             match places.get(&token.content) {
                 Some(&place) => added[place].special = true,
@@ -176,7 +232,7 @@ fn name_special(parts: &mut Parts, file: &str, fields: &serde_json::Map<String, 
                     places.insert(token.content.clone(), added.len());
                     added.push(token);
                 }
-                // A padding token that only training needed.
+                // A padding token that only training needed; or one with a role, which gets an id later.
                 None => {}
             }
         }
@@ -184,10 +240,65 @@ fn name_special(parts: &mut Parts, file: &str, fields: &serde_json::Map<String, 
     Ok(())
 }
 
+/// Makes the tokens with a role what they are. One that the vocabulary lacks gets the next id, that of the beginning
+/// before that of the end, as transformers gives them.
+fn give_roles(parts: &mut Parts, roles: Roles, around: Around) {
+    let Roles { bos, eos: named } = roles;
+    parts.eos = named.last().map(|(content, _)| content.clone());
+    let lacks = |parts: &Parts, content: &str| !parts.tokens.iter().flatten().any(|token| token == content);
+    let eos_is_new = parts.eos.as_deref().is_some_and(|content| lacks(parts, content));
+    let needed = [bos.clone().filter(|_| eos_is_new || around.bos), parts.eos.clone()];
+    for content in needed.into_iter().flatten() {
+        if lacks(parts, &content) {
+            let (id, token) = (parts.tokens.len(), quoted(&content));
+            parts
+                .notices
+                .push(format!("the special token {token} is not in the vocabulary: it gets the next id, {id}"));
+            parts.tokens.push(Some(content.clone()));
+            parts.added.push(AddedToken::special(content));
+        }
+    }
+    for (content, by) in named {
+        parts.ends.extend(parts.id_of(&content).map(|id| Named { ids: vec![id], by }));
+    }
+    let (bos, eos) = [bos, parts.eos.clone()].map(|named| parts.id_of(named.as_deref().unwrap_or(END_OF_TEXT))).into();
+    if around.bos {
+        parts.put_before(bos, &format!("`add_bos_token` of {CONFIG}"));
+    }
+    if around.eos {
+        parts.put_after(eos, &format!("`add_eos_token` of {CONFIG}"));
+    }
+}
+
+impl Parts {
+    fn id_of(&self, content: &str) -> Option<u32> {
+        (0..).zip(&self.tokens).find(|(_, token)| token.as_deref() == Some(content)).map(|(id, _)| id)
+    }
+
+    /// Puts the token `bos` before each prompt, as `by` asks, unless it is there already.
+    pub(crate) fn put_before(&mut self, bos: Option<u32>, by: &str) {
+        match bos {
+            Some(id) if self.before.first() == Some(&id) => {}
+            Some(id) => self.before.insert(0, id),
+            None => {
+                self.notices.push(format!("{by} asks for a token before each prompt, but there is none to put there"))
+            }
+        }
+    }
+
+    /// Puts the token `eos` after each prompt, as `by` asks, unless it is there already.
+    pub(crate) fn put_after(&mut self, eos: Option<u32>, by: &str) {
+        match eos {
+            Some(id) if self.after.last() == Some(&id) => {}
+            Some(id) => self.after.push(id),
+            None => {
+                self.notices.push(format!("{by} asks for a token after each prompt, but there is none to put there"))
+            }
+        }
+    }
+}
+
 /// Reads the JSON file `name`, which should be `form`.
 pub(super) fn parse<T: DeserializeOwned>(name: &str, form: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let page = if bytes.trim_ascii_start().starts_with(b"<") { " but a web page" } else { "" };
-        bad(format!("{name} is not {form}{page}: {error}; download it again"))
-    })
+    json_file::parse(ErrorKind::BadTokenizer, name, form, bytes)
 }

@@ -11,14 +11,14 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::parse;
 
 use super::added::AddedToken;
 use super::bad;
-use super::files::parse;
-use super::parts::{Parts, in_order};
+use super::parts::{Parts, Unknown, in_order};
 
-const NAME: &str = "tokenizer.json";
+pub(super) const NAME: &str = "tokenizer.json";
 
 /// All of the file that decides ids. `truncation` and `padding` are not among it: they are left over from training,
 /// and transformers resets them before it encodes a text.
@@ -45,7 +45,6 @@ struct Added {
     token: AddedToken,
 }
 
-/// `unk_token`, `fuse_unk` and `byte_fallback` are about bytes without a token, of which [`Parts`] allows none.
 #[derive(Deserialize)]
 struct Model {
     vocab: HashMap<String, u32>,
@@ -55,6 +54,13 @@ struct Model {
     end_of_word_suffix: Option<String>,
     #[serde(default)]
     ignore_merges: bool,
+    unk_token: Option<String>,
+    /// Whether one `unk_token` stands for several bytes without a token.
+    #[serde(default)]
+    fuse_unk: bool,
+    /// Whether the tokens `<0x00>` to `<0xFF>` stand for bytes without a token, rather than `unk_token`.
+    #[serde(default)]
+    byte_fallback: bool,
 }
 
 #[derive(Deserialize)]
@@ -84,12 +90,12 @@ struct ModelKind {
 /// `BadTokenizer` if it is no such file, or holds something that would change the ids and is not supported.
 pub(super) fn parts(bytes: &[u8]) -> Result<Parts> {
     let form = "a tokenizer as Hugging Face's library writes it";
-    let kind: Kind = parse(NAME, form, bytes)?;
+    let kind: Kind = parse(ErrorKind::BadTokenizer, NAME, form, bytes)?;
     if let Some(kind) = kind.model.r#type.filter(|kind| kind != "BPE") {
         return Err(unsupported("a model of the type", &kind));
     }
     let File { version, added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model } =
-        parse(NAME, form, bytes)?;
+        parse(ErrorKind::BadTokenizer, NAME, form, bytes)?;
     if let Some(version) = version.filter(|version| version != "1.0") {
         return Err(unsupported("the version", &version));
     }
@@ -110,9 +116,7 @@ pub(super) fn parts(bytes: &[u8]) -> Result<Parts> {
             return Err(unsupported("the BPE option", name));
         }
     }
-    if let Some(step) = steps(&post_processor, "processors").into_iter().find(|step| adds_tokens(step)) {
-        return Err(unsupported("the post-processor", kind_of(step)));
-    }
+    let (before, after) = around(&post_processor)?;
     if let Some(step) = steps(&decoder, "decoders").into_iter().find(|step| kind_of(step) != "ByteLevel") {
         return Err(unsupported("the decoder", kind_of(step)));
     }
@@ -134,7 +138,14 @@ pub(super) fn parts(bytes: &[u8]) -> Result<Parts> {
     Ok(Parts {
         tokens: in_order(vocab, NAME)?,
         merges: merges.collect(),
+        // The tokens of a fallback would be bytes of the spelling, which no decoder turns back: such a prompt is refused.
+        unknown: model
+            .unk_token
+            .filter(|_| !model.byte_fallback)
+            .map(|content| Unknown { content, fuse: model.fuse_unk }),
         added,
+        before,
+        after,
         add_prefix_space,
         split_words,
         ..Parts::default()
@@ -169,15 +180,47 @@ fn steps<'a>(pipeline: &'a Value, list: &str) -> Vec<&'a Value> {
     }
 }
 
-/// Whether a post-processor puts tokens before or after those of a single text.
-fn adds_tokens(step: &Value) -> bool {
-    match kind_of(step) {
-        "ByteLevel" => false,
-        "TemplateProcessing" => step.get("single").and_then(Value::as_array).is_none_or(
-            |pieces| !matches!(&pieces[..], [piece] if piece.pointer("/Sequence/id").is_some_and(|id| id == "A")),
-        ),
-        _ => true,
+/// The ids that the post-processor puts before a single text, and after it.
+fn around(post_processor: &Value) -> Result<(Vec<u32>, Vec<u32>)> {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for step in steps(post_processor, "processors") {
+        let template = match kind_of(step) {
+            "ByteLevel" => continue,
+            "TemplateProcessing" => template(step),
+            "BertProcessing" | "RobertaProcessing" => bert(step),
+            _ => None,
+        };
+        let (left, right) = template.ok_or_else(|| unsupported("the post-processor", kind_of(step)))?;
+        before.splice(0..0, left);
+        after.extend(right);
     }
+    Ok((before, after))
+}
+
+/// Those of a `TemplateProcessing`, if the text stands in its template once.
+fn template(step: &Value) -> Option<(Vec<u32>, Vec<u32>)> {
+    let (mut ids, mut before) = (Vec::new(), None);
+    for piece in step.get("single")?.as_array()? {
+        if let Some(token) = piece.pointer("/SpecialToken/id").and_then(Value::as_str) {
+            let of_token = step.get("special_tokens")?.get(token)?.get("ids")?.as_array()?;
+            ids.extend(of_token.iter().map(id).collect::<Option<Vec<_>>>()?);
+        } else if piece.pointer("/Sequence/id")? == "A" && before.is_none() {
+            before = Some(std::mem::take(&mut ids));
+        } else {
+            return None;
+        }
+    }
+    Some((before?, ids))
+}
+
+/// Those of a `BertProcessing`: each of the two tokens is its content and its id.
+fn bert(step: &Value) -> Option<(Vec<u32>, Vec<u32>)> {
+    let token = |name: &str| Some(vec![id(step.get(name)?.get(1)?)?]);
+    Some((token("cls")?, token("sep")?))
+}
+
+fn id(value: &Value) -> Option<u32> {
+    u32::try_from(value.as_u64()?).ok()
 }
 
 fn kind_of(step: &Value) -> &str {
