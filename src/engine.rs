@@ -113,6 +113,9 @@ fn from_gguf(inside: gguf::Tokenizer, beside: &[ModelFile<'_>]) -> Result<Tokeni
     // The one that an empty prompt starts from is found by its content where it has the usual one: the id is wrong in
     // some files. A text ends at either.
     let usual = (0..).zip(&tokens).find(|(_, token)| *token == END_OF_TEXT).map(|(id, _)| id);
+    let ends = eos.map(|id| (gguf::EOS, id)).into_iter().chain(ends);
+    let ends = ends.map(|(key, id)| Named { ids: vec![id], by: format!("`{key}`") }).collect();
+    let [bos, eos] = [bos, eos].map(|id| id.filter(|id| !unused.contains(id)));
     let named_eos = eos.filter(|_| usual.is_none()).and_then(|id| tokens.get(id as usize).cloned());
     let mut tokens: Vec<_> = tokens.into_iter().map(Some).collect();
     for id in unused {
@@ -123,7 +126,7 @@ fn from_gguf(inside: gguf::Tokenizer, beside: &[ModelFile<'_>]) -> Result<Tokeni
         merges,
         added,
         eos: named_eos,
-        ends: ends.into_iter().map(|(key, id)| Named { ids: vec![id], by: format!("`{key}`") }).collect(),
+        ends,
         add_prefix_space: add_space_prefix,
         notices,
         ..Parts::default()

@@ -60,6 +60,8 @@ fn the_lists_of_a_gguf_file_are_heeded() {
     inside.eos = Some(7);
     let both = from_gguf(inside.clone(), &[]).unwrap();
     assert_eq!(both.eos(), Some(299), "by content");
+    assert!(both.ends(299) && both.ends(7) && !both.ends(8), "a text ends at either");
+    assert!(both.notices().iter().any(|notice| notice.contains("7") && notice.contains("eos_token_id")));
     inside.tokens[299] = "</s>".to_owned();
     inside.eos = Some(299);
     inside.control = vec![299];
@@ -96,7 +98,7 @@ fn a_larger_tokenizer_than_the_model_is_refused_with_both_sizes() {
     assert!(error.message.contains("50257") && error.message.contains("300"), "{error}");
 }
 
-/// Files of the one-layer model in tests/fixtures/reports/mini; the name in front of `=` is that of the file.
+/// Files of the one-layer model in tests/fixtures/reports/mini, or of the folder beside it that their names begin with.
 fn mini(files: &[&str]) -> Result<Engine> {
     let at = |path: &str| if path.contains('/') { format!("reports/{path}") } else { format!("reports/mini/{path}") };
     let paths: Vec<_> = files.iter().map(|path| at(path)).collect();
@@ -255,4 +257,39 @@ fn a_byte_order_mark_and_empty_lines_are_nothing() {
     assert_eq!(mini(&marked).unwrap().identity, plain);
     let blank = [&files[..], &["vocab.json", "blank-line-merges/merges.txt"]].concat();
     assert_eq!(mini(&blank).unwrap().identity, plain);
+}
+
+#[test]
+fn the_vocabulary_of_another_kind_of_tokenizer_is_named() {
+    let error = mini(&["config.json", "model.safetensors", "wordpiece/vocab.txt"]).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::BadTokenizer);
+    for says in ["vocab.txt", "WordPiece", "tokenizer.json"] {
+        assert!(error.message.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn of_gpt2s_own_tokenizer_there_is_nothing_to_tell() {
+    let bytes = std::fs::read("www/models/fairy-12m-q8_0.gguf").unwrap();
+    let config = ModelFile { name: "config.json", bytes: br#"{"eos_token_id": 50256}"# };
+    let mut tokenizer = tokenizer(&[ModelFile { name: "fairy.gguf", bytes: &bytes }, config]).unwrap();
+    tokenizer.limit(50257).unwrap();
+    assert_eq!((tokenizer.notices(), tokenizer.eos()), (&[][..], Some(50256)));
+}
+
+#[test]
+fn a_gguf_file_that_names_ids_without_a_token_loads() {
+    let fixture = fixture(GGUF.1);
+    let mut inside = super::inside(&ModelFile { name: "tiny.gguf", bytes: &fixture }).unwrap();
+    inside.tokens[299] = "[PAD299]".to_owned();
+    inside.tokens.push("</s>".to_owned());
+    (inside.control, inside.unused) = (vec![300], vec![299]);
+    (inside.bos, inside.eos, inside.add_bos, inside.add_eos) = (Some(299), Some(299), true, true);
+    inside.ends = vec![("tokenizer.ggml.eot_token_id", 300)];
+    let tokenizer = from_gguf(inside, &[]).unwrap();
+    assert_eq!((tokenizer.eos(), tokenizer.ends(299), tokenizer.holes()), (Some(300), false, &[299][..]));
+    assert_eq!(tokenizer.prompt("the", false).unwrap(), tokenizer.encode("the", false).unwrap());
+    for says in ["eos_token_id", "add_bos_token", "add_eos_token"] {
+        assert!(tokenizer.notices().iter().any(|notice| notice.contains(says)), "{:?}", tokenizer.notices());
+    }
 }

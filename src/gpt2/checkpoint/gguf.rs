@@ -47,7 +47,7 @@ pub struct Tokenizer {
     pub bos: Option<u32>,
     /// The id of the end-of-text token.
     pub eos: Option<u32>,
-    /// The ids that end a text, that one included, each with the key that names it.
+    /// Other ids that end a text, each with the key that names it.
     pub ends: Vec<(&'static str, u32)>,
     /// Whether [`bos`](Self::bos) stands before each prompt.
     pub add_bos: bool,
@@ -65,8 +65,11 @@ pub struct Tokenizer {
     pub notices: Vec<String>,
 }
 
-/// The keys of ids that end a text: llama.cpp ends it at each of them.
-const ENDS: [&str; 3] = ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
+/// The key of the end-of-text token.
+pub(crate) const EOS: &str = "tokenizer.ggml.eos_token_id";
+
+/// The keys of other ids at which llama.cpp ends a text: the end of a turn, and of a message.
+const ENDS: [&str; 2] = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
 
 /// Reads the header of the GGUF file `name` in front of `bytes`.
 pub(super) fn header(name: &str, bytes: &[u8], size: Option<u64>) -> Result<Header, Unread> {
@@ -165,6 +168,7 @@ fn read_tokenizer(metadata: &HashMap<&str, Value<'_>>) -> Result<Option<Tokenize
         }
     };
     let bos = id("tokenizer.ggml.bos_token_id");
+    let eos = id(EOS);
     let ends: Vec<_> = ENDS.into_iter().filter_map(|key| Some((key, id(key)?))).collect();
     let mut flag = |key: &str| match metadata.get(key) {
         None => false,
@@ -178,7 +182,7 @@ fn read_tokenizer(metadata: &HashMap<&str, Value<'_>>) -> Result<Option<Tokenize
     Ok(Some(Tokenizer {
         merges: strings("tokenizer.ggml.merges")?,
         bos,
-        eos: ends.iter().find(|(key, _)| *key == ENDS[0]).map(|&(_, id)| id),
+        eos,
         ends,
         add_bos,
         add_eos,
