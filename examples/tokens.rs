@@ -97,7 +97,7 @@ fn encode(arguments: &Arguments) -> Result<Vec<Vec<u32>>, Box<dyn Error>> {
     let text = text.map_err(|error| format!("{file}: {error}"))?;
     let texts: Vec<String> =
         serde_json::from_str(&text).map_err(|error| format!("{file} is not a JSON array of strings: {error}"))?;
-    let ids = texts.iter().map(|text| tokenizer.encode(text, arguments.parse_special));
+    let ids = texts.iter().map(|text| tokenizer.prompt(text, arguments.parse_special));
     Ok(ids.collect::<Result<_, _>>()?)
 }
 

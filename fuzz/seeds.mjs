@@ -144,6 +144,22 @@ write('tokenizer/json-pipeline', JSON.stringify({
   post_processor: { type: 'TemplateProcessing', single: [{ Sequence: { id: 'A', type_id: 0 } }] },
   model: { ...model, merges: model.merges.map((pair) => [pair].flat().join(' ')) },
 }));
+// Trained without all bytes, with ids that no token has, and with what belongs around a text.
+const { '~': tilde, 'Ã': byte, ...some } = ids;
+write('tokenizer/json-holes', JSON.stringify({
+  ...pipeline,
+  added_tokens: [...pipeline.added_tokens, { id: 310, content: '<s>', lstrip: true, special: true }],
+  post_processor: { type: 'Sequence', processors: [{ type: 'ByteLevel' }, {
+    type: 'TemplateProcessing',
+    single: [{ SpecialToken: { id: '<s>', type_id: 0 } }, { Sequence: { id: 'A', type_id: 0 } }],
+    special_tokens: { '<s>': { id: '<s>', ids: [310], tokens: ['<s>'] } },
+  }, { type: 'RobertaProcessing', cls: ['<s>', 310], sep: ['<|endoftext|>', 299] }] },
+  model: { ...model, vocab: { ...some, '[UNK]': 305 }, unk_token: '[UNK]', fuse_unk: true },
+}));
+write('tokenizer/roles', Buffer.concat([vocab, zero, Buffer.from('\uFEFF\n'), merges, Buffer.from('\n\n'), zero,
+  Buffer.from('{"add_bos_token": true, "add_eos_token": true, "model_max_length": NaN}'), zero,
+  Buffer.from('{"bos_token": "<s>", "eos_token": "</s>"}'), zero, Buffer.from('{"<pad>": 305}'), zero,
+  Buffer.from('{"eos_token_id": [299, 7, 50256, -1, null]}')]));
 write('tokenizer/vocab-merges', Buffer.concat([vocab, zero, merges]));
 write('tokenizer/all-files', Buffer.concat([vocab, zero, merges, zero, config, zero, special, zero, Buffer.from('{"\\n\\n": 300}')]));
 

@@ -35,7 +35,8 @@ pub fn config(data: &[u8]) {
 /// The tokenizer in each of its forms. A GGUF file is one; anything else is the contents of these files with a zero
 /// byte between them: alone it is tokenizer.json.
 pub fn tokenizer(data: &[u8]) {
-    const BESIDE: [&str; 3] = ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"];
+    const BESIDE: [&str; 4] =
+        ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json"];
     let tokenizer = if data.starts_with(b"GGUF") {
         engine::tokenizer(&[ModelFile { name: "model.gguf", bytes: data }])
     } else {

@@ -14,4 +14,4 @@ mod tokenizer;
 
 pub use decoder::IncrementalDecoder;
 pub use stop::StopStrings;
-pub use tokenizer::{AddedToken, END_OF_TEXT, Named, Parts, Tokenizer, Unknown, foreign_tokenizer, prepare};
+pub use tokenizer::{AddedToken, END_OF_TEXT, Named, Parts, Tokenizer, Unknown, prepare};

@@ -15,7 +15,6 @@ pub use added::AddedToken;
 use added::{AddedTokens, Piece};
 use alphabet::ALPHABET;
 use ends::Ends;
-pub use files::foreign_tokenizer;
 pub use parts::{Named, Parts, Unknown};
 
 mod added;
@@ -333,5 +332,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod file_tests;
+#[cfg(test)]
+mod role_tests;
 #[cfg(test)]
 pub(crate) mod tests;

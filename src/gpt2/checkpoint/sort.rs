@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub const HEAD_BYTES: usize = 512;
 
 /// Files that belong to a model and are no weights. They are small: read them whole.
-const COMPANIONS: [&str; 16] = [
+const COMPANIONS: [&str; 11] = [
     "config.json",
     "vocab.json",
     "merges.txt",
@@ -15,12 +15,6 @@ const COMPANIONS: [&str; 16] = [
     // As OpenAI named vocab.json and merges.txt.
     "encoder.json",
     "vocab.bpe",
-    // Of other kinds of tokenizers: to be named where there is none of GPT-2's.
-    "vocab.txt",
-    "spiece.model",
-    "spm.model",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",

@@ -87,20 +87,12 @@ const FOREIGN: [(&str, &str); 5] = [
     ("sentencepiece.bpe.model", "a SentencePiece model"),
 ];
 
-/// The first of the files, by their names, that is a tokenizer of another kind than GPT-2's, in words; `None` if there is
-/// none.
-pub fn foreign_tokenizer<'a>(mut names: impl Iterator<Item = &'a str>) -> Option<String> {
-    names.find_map(|path| {
-        let (name, kind) = FOREIGN.iter().find(|(name, _)| *name == base_name(path))?;
-        Some(format!("{name} is {kind}"))
-    })
-}
-
 /// The refusal of files without `name` among them.
 fn missing(files: &[(&str, &[u8])], name: &str) -> Error {
-    let foreign = foreign_tokenizer(files.iter().map(|&(path, _)| path));
-    let foreign =
-        foreign.map_or(String::new(), |foreign| format!("; {foreign}, and only GPT-2's byte-level BPE is supported"));
+    let foreign = FOREIGN.iter().find(|(name, _)| find(files, name).is_some());
+    let foreign = foreign.map_or(String::new(), |(name, kind)| {
+        format!("; {name} is {kind}, and only GPT-2's byte-level BPE is supported")
+    });
     bad(format!("there is no {name}{foreign}; give the model's tokenizer.json, or its vocab.json and merges.txt"))
 }
 
