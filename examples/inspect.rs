@@ -81,8 +81,8 @@ fn inspect(path: &Path) -> Result<Verdict> {
     let loaded = loader.finish()?;
     let Loaded { precision, parameters, .. } = loaded;
     let (sha256, mut notices) = (loaded.sha256.clone().unwrap_or_default(), loaded.notices.clone());
-    let brings_tokenizer = companions.iter().any(|file| ["vocab.json", "tokenizer.json"].contains(&file.base_name()));
-    if loaded.tokenizer.is_none() && !brings_tokenizer && loaded.model.config().vocab_size >= GPT2_TOKENS {
+    if loaded.tokenizer.is_none() && !files.sorted.brings_tokenizer() && loaded.model.config().vocab_size >= GPT2_TOKENS
+    {
         notices.push("it comes without a tokenizer; the page lends it GPT-2's".to_owned());
     } else {
         Engine::new(&path.display().to_string(), loaded, &companions)?;

@@ -35,9 +35,9 @@ impl Files {
             .map(|(name, (bytes, size))| Head { name, size: Some(*size), bytes })
             .collect();
         let sorted = checkpoint::sort(&heads)?;
-        let whole = |place: &usize| {
+        let whole = |(place, name): &(usize, String)| {
             let path = &paths[*place];
-            Ok((names[*place].clone(), std::fs::read(path).map_err(|error| unreadable(path, &error))?))
+            Ok((name.clone(), std::fs::read(path).map_err(|error| unreadable(path, &error))?))
         };
         let companions = sorted.companions.iter().map(whole).collect::<Result<_>>()?;
         Ok(Self { names, paths, companions, sorted })
@@ -51,7 +51,9 @@ impl Files {
     /// A loader for these files, which has read nothing yet.
     pub fn loader(&self, options: Options) -> Result<Loader> {
         let streams = self.sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
-        Loader::new(&self.companions(), streams, options)
+        let mut loader = Loader::new(&self.companions(), streams, options)?;
+        loader.note(&self.sorted.notices);
+        Ok(loader)
     }
 
     /// Reads all weights into `loader`.

@@ -80,6 +80,11 @@ struct Json {
     others: serde_json::Map<String, serde_json::Value>,
 }
 
+/// Numbers that stand for nothing else where they are null, as `NaN` is read.
+const NUMBERS: [&str; 6] = ["vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "layer_norm_epsilon"];
+
+const FORM: &str = "the configuration of a model";
+
 /// Fields that would change the result and are not supported, unless they are absent, null, false, 0 or empty.
 const FOREIGN: [&str; 4] = ["add_cross_attention", "is_encoder_decoder", "pruned_heads", "quantization_config"];
 
@@ -90,7 +95,15 @@ impl Config {
     /// `DamagedModel` if it is no such JSON or contradicts itself, `UnsupportedModel` if it asks for something this
     /// crate does not compute; the sentence names the field.
     pub fn from_json(bytes: &[u8]) -> Result<Self> {
-        let json: Json = json::parse(ErrorKind::DamagedModel, "config.json", "the configuration of a model", bytes)?;
+        let json: Json = json::parse(ErrorKind::DamagedModel, "config.json", FORM, bytes)?;
+        let all: serde_json::Map<_, _> = json::parse(ErrorKind::DamagedModel, "config.json", FORM, bytes)?;
+        for name in NUMBERS {
+            if all.get(name).is_some_and(serde_json::Value::is_null) {
+                return Err(damaged(format!(
+                    "config.json gives no number for `{name}` but null or NaN; take it from the model's page once more"
+                )));
+            }
+        }
         let architecture = json.architectures.as_ref().and_then(|names| names.first());
         match (&json.model_type, architecture) {
             (Some(model_type), _) if model_type != "gpt2" => return Err(unsupported("model_type", model_type)),
@@ -208,7 +221,7 @@ fn damaged(message: String) -> Error {
 fn unsupported(field: &str, value: &str) -> Error {
     Error::new(
         ErrorKind::UnsupportedModel,
-        format!("config.json says `{field}` is {value}, which is not supported; choose a plain GPT-2"),
+        format!("config.json says `{field}` is {value}, which is not supported; only a plain GPT-2 can be loaded"),
     )
 }
 
@@ -248,6 +261,12 @@ mod tests {
             "quantization_config": null, "attn_pdrop": 0.1, "n_ctx": 1024, "torch_dtype": "float16", "use_cache": true,
             "task_specific_params": {"text-generation": {"do_sample": true}}, "summary_type": "cls_index"}"#;
         assert_eq!(Config::from_json(json.as_bytes()).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_python_and_windows_put_in_is_no_hindrance() {
+        let json = b"\xef\xbb\xbf{\"initializer_range\": NaN, \"summary_first_dropout\": -Infinity, \"n_layer\": 3}";
+        assert_eq!(Config::from_json(json).unwrap().n_layer, 3);
     }
 
     #[test]
@@ -302,6 +321,8 @@ mod tests {
             ("[1", "config.json"),
             (r#"{"n_embd": -1}"#, "config.json"),
             (r#"{"n_embd": "768"}"#, "config.json"),
+            (r#"{"layer_norm_epsilon": NaN}"#, "layer_norm_epsilon"),
+            (r#"{"n_layer": null}"#, "n_layer"),
             (r#"{"n_layer": 0}"#, "n_layer"),
             (r#"{"n_head": 0}"#, "n_head"),
             (r#"{"n_inner": 0}"#, "n_inner"),

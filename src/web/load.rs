@@ -43,17 +43,18 @@ impl Worker {
         let started = self.clock.now();
         let precision = wanted.precision.as_deref().map(str::parse::<Precision>).transpose()?;
         let mut sources = Sources(files.into_iter().map(Some).collect());
-        let (sorted, has_gguf) = self.sort(call, &mut sources).await?;
+        let sorted = self.sort(call, &mut sources).await?;
         let mut companions = Vec::with_capacity(sorted.companions.len());
-        for &place in &sorted.companions {
-            let source = sources.at(place)?;
-            companions.push((source.name().to_owned(), call.unless_cancelled(source.whole()).await??));
-            sources.0[place] = None;
+        for (place, name) in &sorted.companions {
+            let bytes = call.unless_cancelled(sources.at(*place)?.whole()).await??;
+            companions.push((name.clone(), bytes));
+            sources.0[*place] = None;
         }
         let companions: Vec<_> = companions.iter().map(|(name, bytes)| checkpoint::ModelFile { name, bytes }).collect();
-        let given = companions.iter().any(is_tokenizer);
-        let lent =
-            if given || has_gguf { None } else { Some(self.borrow_tokenizer(call, vocab_size(&companions)).await?) };
+        let lent = match sorted.brings_tokenizer() {
+            true => None,
+            false => Some(self.borrow_tokenizer(call, vocab_size(&companions), &sorted).await?),
+        };
 
         // Whoever names the SHA-256 wants no other file to be used.
         let again = match wanted.sha256 {
@@ -68,7 +69,8 @@ impl Worker {
             memory_limit: self.memory_limit.saturating_sub(held),
             held,
         };
-        let loader = Loader::new(&companions, streams, options)?;
+        let mut loader = Loader::new(&companions, streams, options)?;
+        loader.note(&sorted.notices);
         let mut loaded = self.read_weights(call, loader, &sorted.streams, &mut sources, precision).await?;
         let sha256 = loaded.sha256.clone();
         if let (Some(is), Some(should)) = (&sha256, &wanted.sha256)
@@ -81,13 +83,15 @@ impl Worker {
         let vocab_size = loaded.model.vocab_size();
         let lent = match lent {
             // A GGUF file may have been written without one.
-            None if !given && loaded.tokenizer.is_none() => Some(self.borrow_tokenizer(call, vocab_size).await?),
+            None if loaded.tokenizer.is_none() && !sorted.has_tokenizer_files() => {
+                Some(self.borrow_tokenizer(call, vocab_size, &sorted).await?)
+            }
             lent => lent,
         };
         if let Some(tokenizer) = lent {
             // Without a config.json this is the first that is known of the vocabulary.
             if tokenizer.tokens.len() > vocab_size {
-                return Err(no_tokenizer(vocab_size));
+                return Err(no_tokenizer(vocab_size, &sorted));
             }
             loaded.tokenizer = Some(tokenizer);
             loaded.notices.push("the files have no tokenizer: GPT-2's is used".to_owned());
@@ -108,8 +112,8 @@ impl Worker {
         Ok(Event::Ready { id: call.id, model, options: OPTIONS.to_vec(), notices, load_ms, memory_bytes })
     }
 
-    /// Finds out what is what, and lets go of what is of no use. Tells also whether there is a GGUF file.
-    async fn sort(&self, call: &Call, sources: &mut Sources) -> Result<(Sorted, bool)> {
+    /// Finds out what is what, and lets go of what is of no use.
+    async fn sort(&self, call: &Call, sources: &mut Sources) -> Result<Sorted> {
         let mut beginnings = Vec::with_capacity(sources.0.len());
         for source in sources.0.iter_mut().flatten() {
             let bytes = call.unless_cancelled(source.head(HEAD_BYTES)).await??;
@@ -120,8 +124,7 @@ impl Worker {
         for &place in &sorted.ignored {
             sources.0[place] = None;
         }
-        let has_gguf = sorted.streams.iter().any(|(place, _)| heads[*place].bytes.starts_with(b"GGUF"));
-        Ok((sorted, has_gguf))
+        Ok(sorted)
     }
 
     /// Takes the weights in.
@@ -154,9 +157,9 @@ impl Worker {
     }
 
     /// The tokenizer of a file that the page lends for it.
-    async fn borrow_tokenizer(&self, call: &Call, vocab_size: usize) -> Result<gguf::Tokenizer> {
+    async fn borrow_tokenizer(&self, call: &Call, vocab_size: usize, sorted: &Sorted) -> Result<gguf::Tokenizer> {
         if vocab_size < GPT2_TOKENS {
-            return Err(no_tokenizer(vocab_size));
+            return Err(no_tokenizer(vocab_size, sorted));
         }
         let file: ModelFile = call.lent(|| self.send(&Event::LacksTokenizer { id: call.id })).await?;
         let mut source = Source::new(file)?;
@@ -172,17 +175,16 @@ impl Worker {
     }
 }
 
-/// Whether a small file is one of a tokenizer's.
-fn is_tokenizer(file: &checkpoint::ModelFile<'_>) -> bool {
-    matches!(file.base_name(), "tokenizer.json" | "vocab.json" | "merges.txt")
-}
-
 /// The refusal of a model that GPT-2's tokenizer has too many tokens for.
-fn no_tokenizer(vocab_size: usize) -> Error {
+fn no_tokenizer(vocab_size: usize, sorted: &Sorted) -> Error {
+    let found = match sorted.foreign_tokenizer() {
+        Some((name, what)) => format!("{name} is {what}, which GPT-2 does not have"),
+        None => "there is no tokenizer".to_owned(),
+    };
     Error::new(
         ErrorKind::BadTokenizer,
         format!(
-            "there is no tokenizer, and GPT-2's has {GPT2_TOKENS} tokens where this model has {vocab_size}; give its \
+            "{found}, and GPT-2's own has {GPT2_TOKENS} tokens where this model has {vocab_size}; give the model's \
              tokenizer.json, or its vocab.json and merges.txt"
         ),
     )

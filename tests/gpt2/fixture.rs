@@ -78,8 +78,8 @@ pub fn load_in_pieces(files: &[(String, Vec<u8>)], options: Options, sizes: &[us
         .map(|(name, bytes)| Head { name, size: known.then_some(bytes.len() as u64), bytes: &bytes[..head(bytes)] })
         .collect();
     let sorted = sort(&heads)?;
-    let companion = |place: &usize| ModelFile { name: &files[*place].0, bytes: &files[*place].1 };
-    let companions: Vec<_> = sorted.companions.iter().map(companion).collect();
+    let companions = sorted.companions.iter().map(|(place, name)| ModelFile { name, bytes: &files[*place].1 });
+    let companions: Vec<_> = companions.collect();
     let mut loader = Loader::new(&companions, sorted.streams.iter().map(|(_, s)| s.clone()).collect(), options)?;
     let mut sizes = sizes.iter().cycle();
     for (place, stream) in &sorted.streams {

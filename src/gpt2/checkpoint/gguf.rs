@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::Format;
 use super::gguf_header::{RawHeader, Value};
 use super::header::{Header, TensorInfo, Unread};
+use super::kinds::{self, Split};
 use super::parts::{Names, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
@@ -74,14 +75,19 @@ const ENDS: [&str; 2] = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_toke
 /// Reads the header of the GGUF file `name` in front of `bytes`.
 pub(super) fn header(name: &str, bytes: &[u8], size: Option<u64>) -> Result<Header, Unread> {
     let raw = RawHeader::read(name, bytes, size)?;
-    let config = read_config(&raw.metadata, &raw.tensors);
+    if let Some(what) = kinds::no_model(&raw.metadata) {
+        return Err(Error::new(ErrorKind::NotAModel, format!("{name} is {what}")).into());
+    }
+    let part = Split::of(&raw.metadata);
+    // Of several parts only the first says what the model is.
+    let config = part.is_none_or(|part| part.number == 0).then(|| read_config(&raw.metadata, &raw.tensors, part));
     let tokenizer = read_tokenizer(&raw.metadata);
     let RawHeader { tensors, data, alignment, .. } = raw;
-    Ok(Header { format: Format::Gguf, config: Some(config), tokenizer, tensors, data, alignment })
+    Ok(Header { format: Format::Gguf, config, part, tokenizer, tensors, data, alignment })
 }
 
 /// The hyperparameters, under llama.cpp's names. The vocabulary is as large as the token embedding.
-fn read_config(metadata: &HashMap<&str, Value<'_>>, tensors: &[TensorInfo]) -> Result<Config> {
+fn read_config(metadata: &HashMap<&str, Value<'_>>, tensors: &[TensorInfo], part: Option<Split>) -> Result<Config> {
     match metadata.get("general.architecture") {
         Some(Value::String("gpt2")) => {}
         Some(Value::String(other)) => {
@@ -103,9 +109,23 @@ fn read_config(metadata: &HashMap<&str, Value<'_>>, tensors: &[TensorInfo]) -> R
         _ => return Err(damaged("the GGUF file does not say its `gpt2.attention.layer_norm_epsilon`".into())),
     };
     let embedding = tensors.iter().find(|tensor| tensor.name == EMBEDDING);
-    let vocab_size = embedding.and_then(|tensor| tensor.shape.first().copied()).ok_or_else(|| {
-        Error::new(ErrorKind::MissingTensor, format!("the GGUF file does not hold the tensor {EMBEDDING}"))
-    })?;
+    let vocab_size = match (embedding.and_then(|tensor| tensor.shape.first().copied()), part) {
+        (Some(rows), _) => rows,
+        // In a part that has not come yet; the loader will know then.
+        (None, Some(_)) => 1,
+        (None, None) if tensors.is_empty() => {
+            return Err(Error::new(
+                ErrorKind::MissingTensor,
+                "the GGUF file holds no weights, only a tokenizer; give the model's weights with it",
+            ));
+        }
+        (None, None) => {
+            return Err(Error::new(
+                ErrorKind::MissingTensor,
+                format!("the GGUF file does not hold the tensor {EMBEDDING}"),
+            ));
+        }
+    };
     Config {
         vocab_size,
         n_positions: size("gpt2.context_length")?,

@@ -16,6 +16,9 @@ type Result<T, E = Unread> = std::result::Result<T, E>;
 /// Elements all arrays of a header may have together: ten times what GPT-2's tokenizer needs.
 const MOST_ARRAY_ELEMENTS: u64 = 1 << 21;
 
+/// Lists inside lists, as deep as they are read.
+const MOST_DEPTH: u32 = 8;
+
 /// Tensor data begins, and each tensor in it, at a multiple of this if the file does not say of what.
 const ALIGNMENT: u64 = 32;
 
@@ -128,10 +131,7 @@ fn read_metadata<'a>(
 ) -> Result<(Reader<'a>, HashMap<&'a str, Value<'a>>, u64)> {
     // After the four bytes `GGUF`.
     let mut reader = Reader { bytes, at: 4, array_elements: 0 };
-    let version = reader.u32()?;
-    if !(2..=3).contains(&version) {
-        return Err(unsupported(format!("the GGUF file has version {version}; versions 2 and 3 are supported")));
-    }
+    check_version(name, reader.u32()?)?;
     let (tensors, values) = (reader.u64()?, reader.u64()?);
     // The least a tensor or a value takes is 24 and 13 bytes; anything allocated for them is bounded by that.
     let most = size.map_or(MOST_HEADER_BYTES, |size| size.min(MOST_HEADER_BYTES));
@@ -151,6 +151,37 @@ fn read_metadata<'a>(
         }
     }
     Ok((reader, metadata, tensors))
+}
+
+fn check_version(name: &str, version: u32) -> Result<()> {
+    let problem = match (version, version.swap_bytes()) {
+        (2 | 3, _) => return Ok(()),
+        (_, 1..=0xffff) => {
+            "is a big-endian GGUF file, made for other processors; give the little-endian one, which is the usual kind"
+                .to_owned()
+        }
+        (1, _) => {
+            "has version 1 of GGUF, which llama.cpp wrote for some days of 2023; convert the model again".to_owned()
+        }
+        _ => format!("has version {version} of GGUF; versions 2 and 3 are supported"),
+    };
+    Err(unsupported(format!("{name} {problem}")))
+}
+
+/// The metadata in the beginning of a file, as far as it goes.
+pub(super) fn beginning(bytes: &[u8]) -> HashMap<&str, Value<'_>> {
+    let mut reader = Reader { bytes, at: 8.min(bytes.len()), array_elements: 0 };
+    let mut metadata = HashMap::new();
+    let Ok((_, values)) = reader.u64().and_then(|tensors| Ok((tensors, reader.u64()?))) else { return metadata };
+    for _ in 0..values {
+        let next = reader.string().and_then(|key| {
+            let kind = reader.u32()?;
+            Ok((key, reader.value(key, kind)?))
+        });
+        let Ok((key, value)) = next else { break };
+        metadata.insert(key, value);
+    }
+    metadata
 }
 
 struct Reader<'a> {
@@ -204,7 +235,7 @@ impl<'a> Reader<'a> {
                 [other] => return Err(damaged(format!("`{key}` of the GGUF file is neither true nor false: {other}"))),
             },
             8 => Value::String(self.string()?),
-            9 => self.list(key)?,
+            9 => self.list(key, 0)?,
             10 => Value::Integer(self.u64()?),
             11 => signed(i64::from_le_bytes(self.array()?)),
             12 => Value::Float(f64::from_le_bytes(self.array()?)),
@@ -212,7 +243,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn list(&mut self, key: &str) -> Result<Value<'a>> {
+    /// A list inside `depth` others.
+    fn list(&mut self, key: &str, depth: u32) -> Result<Value<'a>> {
         let (kind, count) = (self.u32()?, self.u64()?);
         self.array_elements = self.array_elements.saturating_add(count);
         if self.array_elements > MOST_ARRAY_ELEMENTS {
@@ -232,7 +264,17 @@ impl<'a> Reader<'a> {
                 }
                 Ok(if numbers.len() as u64 == count { Value::Integers(numbers) } else { Value::Other })
             }
-            _ => Err(unsupported(format!("`{key}` of the GGUF file is a list of type {kind}, which no GPT-2 needs"))),
+            // Nothing here needs lists of lists, but other programs may.
+            9 if depth < MOST_DEPTH => {
+                for _ in 0..count {
+                    self.list(key, depth + 1)?;
+                }
+                Ok(Value::Other)
+            }
+            9 => Err(unsupported(format!(
+                "`{key}` of the GGUF file has lists in lists, more than {MOST_DEPTH} deep; at most that is supported"
+            ))),
+            _ => Err(damaged(format!("`{key}` of the GGUF file is a list of the unknown type {kind}"))),
         }
     }
 

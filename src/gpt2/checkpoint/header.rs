@@ -2,6 +2,7 @@
 
 use candle_core::quantized::GgmlDType;
 
+use super::kinds::Split;
 use super::{Format, gguf, safetensors, sniff};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
@@ -20,6 +21,8 @@ pub struct Header {
     pub format: Format,
     /// The hyperparameters a GGUF file holds.
     pub config: Option<Result<Config>>,
+    /// The part of a model that a GGUF file is, where it is in several.
+    pub part: Option<Split>,
     /// The tokenizer a GGUF file holds.
     pub tokenizer: Result<Option<gguf::Tokenizer>>,
     /// The tensors, in the order of their data.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::ModelFile;
+use super::names::published;
 use crate::error::{Error, ErrorKind, Result};
 use crate::json;
 
@@ -24,22 +25,27 @@ impl Index {
         json::parse(ErrorKind::DamagedModel, file.base_name(), "an index of tensors", file.bytes)
     }
 
-    /// Holds the names of the weights files against the index.
+    /// Holds the names of the weights files against the index. Where all of them have names that say nothing, as in a
+    /// cache, only their number counts.
     ///
     /// # Errors
     /// `MissingTensor` for a file that is not there, `UnexpectedTensor` for one too many.
     pub fn check_files<'a>(&self, files: impl Iterator<Item = &'a str>) -> Result<()> {
-        let named: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
-        let given: BTreeSet<&str> = files.collect();
-        if let Some(file) = named.difference(&given).next() {
+        let named: BTreeMap<String, &str> =
+            self.weight_map.values().map(|file| (published(file), file.as_str())).collect();
+        let given: BTreeMap<String, &str> = files.map(|file| (published(file), file)).collect();
+        if named.len() == given.len() && given.keys().all(|name| says_nothing(name)) {
+            return Ok(());
+        }
+        if let Some((_, file)) = named.iter().find(|(name, _)| !given.contains_key(*name)) {
             return Err(Error::new(
                 ErrorKind::MissingTensor,
                 format!("the model is in {} files, and {file:?} is not among them; give all of them", named.len()),
             ));
         }
-        match given.difference(&named).next() {
+        match given.iter().find(|(name, _)| !named.contains_key(*name)) {
             None => Ok(()),
-            Some(file) => Err(Error::new(
+            Some((_, file)) => Err(Error::new(
                 ErrorKind::UnexpectedTensor,
                 format!("{file} is not one of the {} files that the model's index names; leave it out", named.len()),
             )),
@@ -52,14 +58,20 @@ impl Index {
     /// `MissingTensor` or `UnexpectedTensor`, with tensor and file.
     pub fn check_tensors<'a>(&self, file: &str, tensors: impl Iterator<Item = &'a str>) -> Result<()> {
         let given: BTreeSet<&str> = tensors.collect();
-        let mut named = self.weight_map.iter().filter(|(_, place)| *place == file);
+        let own = published(file);
+        // A file whose name says nothing is the one that has its first tensor.
+        let own = match given.first().and_then(|first| self.weight_map.get(*first)) {
+            Some(place) if says_nothing(&own) => published(place),
+            _ => own,
+        };
+        let mut named = self.weight_map.iter().filter(|(_, place)| published(place) == own);
         if let Some((tensor, _)) = named.find(|(tensor, _)| !given.contains(tensor.as_str())) {
             return Err(Error::new(
                 ErrorKind::MissingTensor,
                 format!("the tensor {tensor} should be in {file}, as the index says, and is not; download both again"),
             ));
         }
-        match given.iter().find(|tensor| self.weight_map.get(**tensor).is_none_or(|place| place != file)) {
+        match given.iter().find(|tensor| self.weight_map.get(**tensor).is_none_or(|place| published(place) != own)) {
             None => Ok(()),
             Some(tensor) => Err(Error::new(
                 ErrorKind::UnexpectedTensor,
@@ -67,4 +79,8 @@ impl Index {
             )),
         }
     }
+}
+
+fn says_nothing(name: &str) -> bool {
+    !name.ends_with(".safetensors")
 }

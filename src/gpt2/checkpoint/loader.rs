@@ -10,7 +10,7 @@ use super::index::Index;
 use super::parts::{Part, Role, Slot};
 use super::plan::{self, Plan, Planned};
 use super::receiver::{Held, Receiver, Target};
-use super::{Format, Loaded, ModelFile, Stream, gguf, sniff};
+use super::{Format, Loaded, ModelFile, Stream, foreign, gguf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::linear::{Matrix, Precision};
 use crate::gpt2::matrix_builder::{MatrixBuilder, Order};
@@ -67,6 +67,8 @@ pub struct Loader {
     fingerprint: Option<Fingerprint>,
     /// Streams whose header was read.
     opened: BTreeSet<usize>,
+    /// Parts of a GGUF file whose header was read.
+    parts: Vec<u64>,
     format: Option<Format>,
     open: Option<Open>,
     found: BTreeMap<Slot, Found>,
@@ -75,6 +77,8 @@ pub struct Loader {
     notices: Vec<String>,
     /// Bytes that the model needs, as far as the headers tell so far.
     needed: u64,
+    /// Tensors that are no part of a GPT-2, and were not read.
+    left_out: Vec<String>,
     /// Bytes of weights taken.
     done: u64,
 }
@@ -112,7 +116,7 @@ impl Loader {
         let config = companions.iter().find(|file| file.base_name() == "config.json");
         let index = companions.iter().find(|file| file.base_name().ends_with(".safetensors.index.json"));
         for file in config.into_iter().chain(index) {
-            sniff::refuse_foreign(file.base_name(), file.bytes)?;
+            foreign::refuse(file.base_name(), file.bytes)?;
         }
         let index = index.map(Index::read).transpose()?;
         if let Some(index) = &index {
@@ -127,6 +131,7 @@ impl Loader {
             ended: BTreeSet::new(),
             fingerprint: options.fingerprint.then(Fingerprint::default),
             opened: BTreeSet::new(),
+            parts: Vec::new(),
             format: None,
             open: None,
             found: BTreeMap::new(),
@@ -134,8 +139,14 @@ impl Loader {
             tokenizer: None,
             notices: Vec::new(),
             needed: 0,
+            left_out: Vec::new(),
             done: 0,
         })
+    }
+
+    /// Adds notices for whoever uses the model, as [`sort`](super::sort) gives them.
+    pub fn note(&mut self, notices: &[String]) {
+        self.notices.extend_from_slice(notices);
     }
 
     /// Begins one of the streams.
@@ -264,6 +275,7 @@ impl Loader {
         };
         let sha256 = self.fingerprint.map(Fingerprint::finish);
         let mut notices = self.notices;
+        notices.extend(plan::without(&self.left_out));
         notices.extend(budget::not_quantised(&self.found, self.options.precision, format));
         let Assembled { network, precision, parameters } = assemble(&config, format.names(), self.held)?;
         let storage = budget::storage(precision, &config);
@@ -291,8 +303,9 @@ impl Loader {
     /// Holds a header against all that is known of the model.
     fn plan(&mut self, file: usize, header: Header) -> Result<Plan> {
         let name = &self.names[file];
+        let several = weights(&self.streams).count();
         if let Some(other) = self.format.replace(header.format)
-            && (other != header.format || header.format == Format::Gguf)
+            && (other != header.format || (header.format == Format::Gguf && header.part.is_none()))
         {
             return Err(Error::new(
                 ErrorKind::UnsupportedModel,
@@ -301,17 +314,29 @@ impl Loader {
                 ),
             ));
         }
+        if let Some(part) = header.part {
+            self.parts.push(part.number);
+            if several == self.parts.len() || several as u64 != part.count {
+                part.check(name, &self.parts)?;
+            }
+        }
         if let Some(config) = &header.config {
             self.config = Some(config.clone()?);
         }
         if let Some(index) = &self.index {
             index.check_tensors(name, header.tensors.iter().map(|tensor| tensor.name.as_str()))?;
         }
-        let plan = plan::plan(&header, file, &self.names, self.config.as_ref(), &mut self.found)?;
+        // The first part may not know the shape of what is in another.
+        let config = self.config.as_ref().filter(|_| header.part.is_none());
+        let plan = plan::plan(&header, file, &self.names, config, &mut self.found, &mut self.left_out)?;
         self.opened.insert(file);
         let names = header.format.names();
-        if self.opened.len() == weights(&self.streams).count() {
+        if let Some(tokenizer) = header.tokenizer? {
+            self.tokenizer = Some(tokenizer);
+        }
+        if self.opened.len() == several {
             let config = match self.config.take() {
+                Some(config) if header.part.is_some() => plan::join(config, &self.found, names)?,
                 Some(config) => config,
                 None => {
                     let (config, notice) = plan::infer(&self.found, names)?;
@@ -321,9 +346,6 @@ impl Loader {
             };
             plan::check_complete(&self.found, &config, names)?;
             self.config = Some(config);
-        }
-        if header.format == Format::Gguf {
-            self.tokenizer = header.tokenizer?;
             gguf::check_vocabulary(self.tokenizer.as_ref(), self.config.as_ref())?;
         }
         let precision = self.options.precision;

@@ -24,11 +24,12 @@
 //!     .collect();
 //! let sorted = checkpoint::sort(&heads)?;
 //! let companions: Vec<_> =
-//!     sorted.companions.iter().map(|&place| ModelFile { name: &files[place].0, bytes: &files[place].1 }).collect();
+//!     sorted.companions.iter().map(|(place, name)| ModelFile { name, bytes: &files[*place].1 }).collect();
 //!
 //! // The weights, piece by piece.
 //! let streams = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
 //! let mut loader = Loader::new(&companions, streams, Options::default())?;
+//! loader.note(&sorted.notices);
 //! for (place, stream) in &sorted.streams {
 //!     loader.begin_file(&stream.name)?;
 //!     for piece in files[*place].1.chunks(1000) {
@@ -43,23 +44,30 @@
 
 mod assemble;
 mod budget;
+mod choose;
 mod digest;
+mod foreign;
 pub mod gguf;
 mod gguf_header;
 mod header;
 mod index;
+mod kinds;
 mod loader;
+mod names;
 #[cfg(test)]
 mod oracle;
 mod parts;
 mod plan;
 mod receiver;
+mod recognise;
 mod safetensors;
 mod sniff;
 mod sort;
+mod wrapped;
 
 pub use digest::Fingerprint;
 pub use header::{Header, HeaderReader, TensorInfo};
+pub use kinds::Split;
 pub use loader::{Flow, Loader, Options};
 pub use sort::{HEAD_BYTES, Head, Sorted, Stream, sort};
 
@@ -81,7 +89,7 @@ pub struct ModelFile<'a> {
 impl ModelFile<'_> {
     /// The name without folders.
     pub fn base_name(&self) -> &str {
-        sort::base_name(self.name)
+        names::base_name(self.name)
     }
 }
 
@@ -143,9 +151,11 @@ pub fn load(files: &[ModelFile<'_>], precision: Option<Precision>, progress: &mu
         })
         .collect();
     let sorted = sort(&heads)?;
-    let companions: Vec<_> = sorted.companions.iter().map(|&place| files[place]).collect();
+    let companions = sorted.companions.iter().map(|(place, name)| ModelFile { name, bytes: files[*place].bytes });
+    let companions: Vec<_> = companions.collect();
     let streams: Vec<_> = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
     let mut loader = Loader::new(&companions, streams, Options { precision, ..Options::default() })?;
+    loader.note(&sorted.notices);
     for (place, stream) in &sorted.streams {
         loader.begin_file(&stream.name)?;
         for piece in files[*place].bytes.chunks(PIECE_BYTES) {

@@ -8,7 +8,8 @@ use super::assemble::missing;
 use super::budget::Found;
 use super::header::{Header, TensorInfo};
 use super::parts::{self, Names, Part, Slot};
-use super::{Format, gguf, safetensors};
+use super::wrapped::{self, Wrapping};
+use super::{Format, gguf, kinds, safetensors};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
 
@@ -48,27 +49,29 @@ pub(super) fn plan(
     files: &[String],
     config: Option<&Config>,
     found: &mut BTreeMap<Slot, Found>,
+    left_out: &mut Vec<String>,
 ) -> Result<Plan> {
     let names = header.format.names();
+    let wrapping = match header.format {
+        Format::Safetensors => Some(Wrapping::of(header.tensors.iter().map(|tensor| tensor.name.as_str()))?),
+        Format::Gguf => None,
+    };
     let mut plan = Plan::with_capacity(header.tensors.len());
     for tensor in &header.tensors {
         let (begin, end) = (header.data.saturating_add(tensor.begin), header.data.saturating_add(tensor.end));
         let mut planned = Planned { name: tensor.name.clone(), keep: None, begin, end };
-        let plain = match header.format {
-            Format::Safetensors => safetensors::plain_name(&tensor.name),
-            Format::Gguf => &tensor.name,
-        };
+        let plain = wrapping.as_ref().map_or(tensor.name.as_str(), |wrapping| wrapping.plain(&tensor.name));
         if header.format == Format::Safetensors && safetensors::is_buffer(plain) {
             plan.push_back(planned);
             continue;
         }
+        if header.format == Format::Safetensors && wrapped::is_other_head(plain) {
+            left_out.push(tensor.name.clone());
+            plan.push_back(planned);
+            continue;
+        }
         let slot = names.slot(plain).filter(|slot| config.is_none_or(|config| is_of(*slot, config)));
-        let slot = slot.ok_or_else(|| {
-            Error::new(
-                ErrorKind::UnexpectedTensor,
-                format!("the file holds the tensor {}, which a GPT-2 of this configuration does not have", tensor.name),
-            )
-        })?;
+        let slot = slot.ok_or_else(|| unexpected(&tensor.name))?;
         let dtype = tensor.dtype.ok_or_else(|| unreadable(header.format, tensor))?;
         let shape = shape(names, slot, tensor, config)?;
         planned.keep = Some((slot, dtype));
@@ -86,6 +89,27 @@ pub(super) fn plan(
     Ok(plan)
 }
 
+/// The error of a tensor that a GPT-2 does not have.
+fn unexpected(tensor: &str) -> Error {
+    match kinds::architecture(tensor) {
+        Some(what) => Error::new(
+            ErrorKind::UnsupportedModel,
+            format!("the file holds the tensor {tensor}, so the model is {what}; only a plain GPT-2 can be loaded"),
+        ),
+        None => Error::new(
+            ErrorKind::UnexpectedTensor,
+            format!("the file holds the tensor {tensor}, which a GPT-2 of this configuration does not have"),
+        ),
+    }
+}
+
+/// A notice of the tensors that were left out.
+pub(super) fn without(left_out: &[String]) -> Option<String> {
+    let (first, others) = left_out.split_first()?;
+    let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    Some(format!("{first}{others}: a head for another task than writing text, which was left out"))
+}
+
 fn is_of(slot: Slot, config: &Config) -> bool {
     slot.block.is_none_or(|block| block < config.n_layer)
 }
@@ -97,9 +121,13 @@ fn shape(names: &Names, slot: Slot, tensor: &TensorInfo, config: Option<&Config>
         Some(expected) if expected != shape => Err(Error::new(
             ErrorKind::WrongShape,
             format!(
-                "the tensor {} has the shape {shape:?}, and the configuration says {expected:?}; do the files belong \
-                 together?",
-                tensor.name
+                "the tensor {} has the shape {shape:?}, and the configuration says {expected:?}; {}",
+                tensor.name,
+                if shape.iter().rev().eq(&expected) {
+                    "it is turned around, as programs write it that are no Hugging Face transformers (nanoGPT); convert it"
+                } else {
+                    "do the files belong together?"
+                }
             ),
         )),
         None if shape.len() != slot.rank() || shape.contains(&0) => Err(Error::new(
@@ -166,6 +194,34 @@ pub(super) fn infer(found: &BTreeMap<Slot, Found>, names: &Names) -> Result<(Con
         config.n_head, config.n_embd
     );
     Ok((config, notice))
+}
+
+/// The configuration of a model in several GGUF files, once all of them are known: the first says everything but how many
+/// rows the token embedding has.
+///
+/// # Errors
+/// `MissingTensor`, `UnexpectedTensor` or `WrongShape` if the parts do not belong together.
+pub(super) fn join(config: Config, found: &BTreeMap<Slot, Found>, names: &Names) -> Result<Config> {
+    let embedding = Slot::single(Part::TokenEmbedding);
+    let vocab_size = found.get(&embedding).and_then(|found| found.shape.first().copied());
+    let vocab_size = vocab_size.ok_or_else(|| missing(names, embedding))?;
+    let config = Config { vocab_size, ..config }.checked()?;
+    for (slot, Found { shape, .. }) in found {
+        if !is_of(*slot, &config) {
+            return Err(unexpected(&names.name(*slot)));
+        }
+        let says = slot.shape(&config);
+        if *shape != says {
+            return Err(Error::new(
+                ErrorKind::WrongShape,
+                format!(
+                    "the tensor {} has the shape {shape:?}, and the first part says {says:?}; do the parts belong together?",
+                    names.name(*slot)
+                ),
+            ));
+        }
+    }
+    Ok(config)
 }
 
 /// Checks that nothing is missing once all headers are known.

@@ -30,11 +30,6 @@ pub(super) const NAMES: Names = Names {
     inputs_first: true,
 };
 
-/// The name of a tensor without what stands before the keys in files saved from the model with its head.
-pub(super) fn plain_name(key: &str) -> &str {
-    key.strip_prefix("transformer.").unwrap_or(key)
-}
-
 /// Whether this is one of the masks that old versions of the library saved with the weights: `h.N.attn.bias` and
 /// `h.N.attn.masked_bias`.
 pub(super) fn is_buffer(name: &str) -> bool {
@@ -67,7 +62,15 @@ pub(super) fn header(name: &str, bytes: &[u8], size: Option<u64>) -> Result<Head
     for (key, entry) in entries {
         tensors.push(entry.checked(key)?);
     }
-    Ok(Header { format: Format::Safetensors, config: None, tokenizer: Ok(None), tensors, data, alignment: 1 })
+    Ok(Header {
+        format: Format::Safetensors,
+        config: None,
+        part: None,
+        tokenizer: Ok(None),
+        tensors,
+        data,
+        alignment: 1,
+    })
 }
 
 /// The types there are, with the bytes of a number, and candle's reader for those a GPT-2 is published in. Another one

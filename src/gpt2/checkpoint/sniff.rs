@@ -1,43 +1,61 @@
 //! What a file is, from its first bytes; its name proves nothing.
 
+use super::header::MOST_HEADER_BYTES;
+use super::{Format, foreign};
 use crate::error::{Error, ErrorKind, Result};
 
-use super::Format;
+/// Why a file is no weights file that can be read.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub error: Error,
+    /// It is a model, but in a form that is not read: this says more than what a README is.
+    pub is_model: bool,
+}
 
-/// First bytes of files that are taken for models, and what to call them.
-const FOREIGN: &[(&[u8], &str)] = &[
-    (b"PK\x03\x04", "a ZIP archive (PyTorch's pytorch_model.bin is one)"),
-    (b"\x80\x02", "a Python pickle (an old PyTorch file)"),
-    (b"\x80\x03", "a Python pickle"),
-    (b"\x80\x04", "a Python pickle"),
-    (b"\x80\x05", "a Python pickle"),
-    (b"\x89HDF", "an HDF5 file (TensorFlow's tf_model.h5)"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"version https://git-lfs", "a Git LFS pointer, which only says where the file is"),
-    (b"ggml", "a file of an old llama.cpp, before GGUF"),
-    (b"tjgg", "a file of an old llama.cpp, before GGUF"),
-    (b"fmgg", "a file of an old llama.cpp, before GGUF"),
-    (b"lmgg", "a file of an old llama.cpp, before GGUF"),
-];
+impl Refusal {
+    /// Keeps the one of two that says more.
+    pub fn keep(kept: &mut Option<Self>, new: Self) {
+        if kept.as_ref().is_none_or(|kept| new.is_model && !kept.is_model) {
+            *kept = Some(new);
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        refusal.error
+    }
+}
 
 /// The format of the weights file `name`.
 ///
 /// # Errors
 /// `DamagedModel` if it is empty, `NotAModel` if it is something else; the sentence says what.
-pub(super) fn format(name: &str, bytes: &[u8]) -> Result<Format> {
-    refuse_foreign(name, bytes)?;
+pub(super) fn format(name: &str, bytes: &[u8]) -> Result<Format, Refusal> {
+    if let Some(refusal) = foreign::refusal(name, bytes) {
+        return Err(refusal);
+    }
     if is_gguf(bytes) {
         return Ok(Format::Gguf);
     }
-    // A safetensors file is the length of a JSON object, then the object.
-    match bytes.get(8..) {
-        Some(json) if json.first() == Some(&b'{') => Ok(Format::Safetensors),
-        _ if name.ends_with(".safetensors") => Err(Error::new(
-            ErrorKind::DamagedModel,
-            format!("{name} does not begin as a safetensors file does; download it again"),
-        )),
-        _ => Err(not_a_model(name, "of no known kind")),
+    if is_safetensors(bytes) {
+        return Ok(Format::Safetensors);
     }
+    let damaged = |how: &str| Refusal {
+        error: Error::new(ErrorKind::DamagedModel, format!("{name} {how}; download it again")),
+        is_model: true,
+    };
+    let lower = name.to_ascii_lowercase();
+    Err(if !(lower.ends_with(".safetensors") || lower.ends_with(".gguf")) {
+        foreign::unknown(name)
+    } else if bytes.iter().all(|&byte| byte == 0) {
+        damaged("begins with nothing but zeros: its download did not come to its end")
+    } else if let Some(text) = beginning_of_text(bytes) {
+        damaged(&format!("is a text that begins with {text:?}, perhaps a server's error, and no weights file"))
+    } else {
+        let format = if lower.ends_with(".gguf") { Format::Gguf } else { Format::Safetensors };
+        damaged(&format!("does not begin as a {} file does", format.name()))
+    })
 }
 
 /// Whether this is a GGUF file.
@@ -45,29 +63,20 @@ pub(super) fn is_gguf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"GGUF")
 }
 
-/// Refuses what is plainly another kind of file.
-pub(super) fn refuse_foreign(name: &str, bytes: &[u8]) -> Result<()> {
-    if bytes.is_empty() {
-        return Err(Error::new(ErrorKind::DamagedModel, format!("{name} is empty; download it again")));
-    }
-    if let Some((_, what)) = FOREIGN.iter().find(|(magic, _)| bytes.starts_with(magic)) {
-        return Err(not_a_model(name, what));
-    }
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
-    let begins = |with: &[u8]| text.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
-    if begins(b"<!doctype") || begins(b"<html") || begins(b"<head") || begins(b"<?xml") {
-        return Err(not_a_model(name, "an HTML page (perhaps an error or a login page)"));
-    }
-    // ONNX is a protobuf: field 1 (the version, a small number), then field 2 (the producer) or 7 (the graph).
-    if let [0x08, 1..=32, 0x12 | 0x3a, ..] = bytes {
-        return Err(not_a_model(name, "an ONNX file"));
-    }
-    Ok(())
+/// A safetensors file is the length of a JSON object, then the object. What comes after eight bytes of any other file may
+/// be a brace as well, so the length must be one, or the object must be one of tensors.
+fn is_safetensors(bytes: &[u8]) -> bool {
+    let Some((length, json)) = bytes.split_first_chunk() else { return false };
+    let plausible = (2..=MOST_HEADER_BYTES).contains(&u64::from_le_bytes(*length));
+    let tensors = [&b"__metadata__"[..], b"\"dtype\"", b"\"data_offsets\""];
+    json.first() == Some(&b'{')
+        && (plausible || tensors.iter().any(|key| json.windows(key.len()).any(|window| window == *key)))
 }
 
-fn not_a_model(name: &str, what: &str) -> Error {
-    Error::new(
-        ErrorKind::NotAModel,
-        format!("{name} is {what}; give a GGUF file, or a safetensors file with its config.json"),
-    )
+/// The first words of a text; none if these bytes are none.
+fn beginning_of_text(bytes: &[u8]) -> Option<String> {
+    let head = &bytes[..bytes.len().min(60)];
+    let valid = head.utf8_chunks().next()?.valid();
+    let is_text = valid.len() + 3 >= head.len() && !valid.chars().any(|c| c.is_control() && !c.is_whitespace());
+    is_text.then(|| valid.trim().to_owned())
 }

@@ -1,26 +1,11 @@
 //! Which of the files a user gave are what, by their names and first bytes.
 
-use super::{Format, sniff};
+use super::names::{self, base_name};
+use super::{Format, choose, kinds, recognise, sniff};
 use crate::error::{Error, ErrorKind, Result};
 
 /// As much of a file's beginning as [`sort`] looks at.
-pub const HEAD_BYTES: usize = 512;
-
-/// Files that belong to a model and are no weights. They are small: read them whole.
-const COMPANIONS: [&str; 11] = [
-    "config.json",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.json",
-    // As OpenAI named vocab.json and merges.txt.
-    "encoder.json",
-    "vocab.bpe",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "generation_config.json",
-    "preprocessor_config.json",
-];
+pub const HEAD_BYTES: usize = 4096;
 
 /// The beginning of a file.
 #[derive(Debug, Clone, Copy)]
@@ -47,72 +32,121 @@ pub struct Stream {
 /// What the files are, by their places in the list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Sorted {
-    /// To be read whole: configuration, index, tokenizer.
-    pub companions: Vec<usize>,
+    /// To be read whole: configuration, index, tokenizer. Each with the name it was published with (`config.json`), which
+    /// is what it goes by from here on, whatever its copy is called.
+    pub companions: Vec<(usize, String)>,
     /// To be streamed, in this order: the weights, and perhaps a GGUF file for its tokenizer.
     pub streams: Vec<(usize, Stream)>,
     /// Of no use for a GPT-2: a README, the same weights in another format.
     pub ignored: Vec<usize>,
+    /// What was chosen or left aside where a user may have meant something else; for
+    /// [`Loader::note`](super::Loader::note).
+    pub notices: Vec<String>,
+    has_gguf: bool,
+    foreign_tokenizer: Option<(String, &'static str)>,
+}
+
+impl Sorted {
+    /// Whether the files bring a tokenizer, or a part of one, in any form GPT-2's can have. A GGUF file counts, though
+    /// only its header tells.
+    pub fn brings_tokenizer(&self) -> bool {
+        self.has_gguf || self.has_tokenizer_files()
+    }
+
+    /// Whether a tokenizer, or a part of one, is in files of its own.
+    pub fn has_tokenizer_files(&self) -> bool {
+        let forms = ["tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe"];
+        self.companions.iter().any(|(_, name)| forms.contains(&name.as_str()))
+    }
+
+    /// A file that holds a tokenizer of another kind: its name, and what it is.
+    pub fn foreign_tokenizer(&self) -> Option<(&str, &'static str)> {
+        self.foreign_tokenizer.as_ref().map(|(name, what)| (name.as_str(), *what))
+    }
 }
 
 /// Finds the weights among `files`: one GGUF file, or one or more safetensors files. A GGUF file beside safetensors
-/// weights lends its tokenizer. The content decides, not the name; but a file that is called `.safetensors` or `.gguf`
-/// must be one.
+/// weights without a tokenizer lends its own. The content decides, not the name; but a file that is called `.safetensors`
+/// or `.gguf` must be one.
+///
+/// Where folders hold several models, that in the outermost is taken, with the companions nearest to it; and of two
+/// files of one name the one that is no copy.
 ///
 /// # Errors
-/// `NotAModel` if there are no weights, or a file is something else that is named; `UnsupportedModel` for several GGUF
-/// files; `DamagedModel` for an empty file.
+/// `NotAModel` if there are no weights, or a file is something else that is named; `UnsupportedModel` for several
+/// models; `DamagedModel` for an empty file.
 pub fn sort(files: &[Head<'_>]) -> Result<Sorted> {
     let mut sorted = Sorted::default();
-    let (mut gguf, mut safetensors, mut refused) = (Vec::new(), Vec::new(), None);
+    let (mut gguf, mut safetensors, mut companions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut refused, mut adapters): (Option<sniff::Refusal>, Vec<usize>) = (None, Vec::new());
     for (place, file) in files.iter().enumerate() {
         let name = base_name(file.name);
-        if COMPANIONS.contains(&name) || name.ends_with(".safetensors.index.json") {
-            sorted.companions.push(place);
+        if let Some(known) = names::companion(file.name).or_else(|| recognise::companion(file)) {
+            companions.push((place, known));
             continue;
         }
-        let lower = name.to_ascii_lowercase();
+        if let Some(what) = names::foreign_tokenizer(file.name) {
+            sorted.foreign_tokenizer.get_or_insert_with(|| (name.to_owned(), what));
+        }
+        let published = names::published(name);
+        let must_be = published.ends_with(".safetensors") || published.ends_with(".gguf");
         match sniff::format(name, file.bytes) {
-            Ok(Format::Gguf) => gguf.push(place),
+            Ok(Format::Safetensors) if kinds::is_adapter(file.bytes) => adapters.push(place),
             Ok(Format::Safetensors) => safetensors.push(place),
-            Err(error) if lower.ends_with(".safetensors") || lower.ends_with(".gguf") => return Err(error),
-            Err(error) => {
-                refused.get_or_insert(error);
+            Ok(Format::Gguf) => match kinds::other_gguf(name, file.bytes) {
+                None => gguf.push(place),
+                Some(refusal) => {
+                    sniff::Refusal::keep(&mut refused, refusal);
+                    sorted.ignored.push(place);
+                }
+            },
+            Err(refusal) if must_be => return Err(refusal.error),
+            Err(refusal) => {
+                sniff::Refusal::keep(&mut refused, refusal);
                 sorted.ignored.push(place);
             }
         }
     }
-    let (weights, lender) = if safetensors.is_empty() { (gguf, None) } else { (safetensors, gguf.first().copied()) };
-    let stream = |place: usize, tokenizer_only| {
-        let Head { name, size, .. } = files[place];
-        (place, Stream { name: base_name(name).to_owned(), size, tokenizer_only })
-    };
-    match weights.as_slice() {
-        [] => {
-            return Err(refused.unwrap_or_else(|| {
-                Error::new(ErrorKind::NotAModel, "there is no weights file; give a .gguf or a .safetensors file")
-            }));
-        }
-        [first, second, ..] if sniff::is_gguf(files[*first].bytes) => {
-            return Err(Error::new(
-                ErrorKind::UnsupportedModel,
-                format!(
-                    "there are two GGUF files, {} and {}; give one that holds the whole model",
-                    base_name(files[*first].name),
-                    base_name(files[*second].name)
-                ),
-            ));
-        }
-        _ => {}
+    let aside = |place: usize| base_name(files[place].name);
+    let adapter = adapters.first().map(|&place| kinds::adapter(aside(place)));
+    if safetensors.is_empty() && gguf.is_empty() {
+        return Err(adapter.or(refused.map(|refusal| refusal.error)).unwrap_or_else(no_weights));
     }
-    sorted.streams = weights.into_iter().map(|place| stream(place, false)).collect();
-    sorted.streams.extend(lender.map(|place| stream(place, true)));
+    sorted.notices.extend(adapters.iter().map(|&place| {
+        format!(
+            "{} is an adapter for a model and was left aside; what it was trained for is not in the text",
+            aside(place)
+        )
+    }));
+    let from_safetensors = !safetensors.is_empty();
+    let candidates = if from_safetensors { &mut safetensors } else { &mut gguf };
+    let mut weights = choose::weights(files, candidates, &mut sorted.notices)?;
+    if !from_safetensors {
+        weights = choose::gguf(files, weights)?;
+    }
+    let home = weights.first().map_or("", |&place| names::folder(files[place].name));
+    sorted.companions = choose::companions(files, companions, home, &mut sorted.notices);
+    if from_safetensors && weights.iter().any(|&place| names::published(files[place].name) == "model.safetensors") {
+        // It holds all there is; an index beside it is that of the same model in several files.
+        sorted.companions.retain(|(_, name)| !names::is_index(name));
+    }
+    let has = |name: &str| sorted.companions.iter().any(|(_, known)| known == name);
+    let complete = has("tokenizer.json") || (has("vocab.json") && has("merges.txt"));
+    let lender = if from_safetensors && !complete { gguf.first().copied() } else { None };
+    let used: Vec<usize> =
+        weights.iter().copied().chain(lender).chain(sorted.companions.iter().map(|(place, _)| *place)).collect();
+    sorted.ignored = (0..files.len()).filter(|place| !used.contains(place)).collect();
+    sorted.has_gguf = !from_safetensors || lender.is_some();
+    sorted.streams = choose::streams(files, &weights, lender);
     Ok(sorted)
 }
 
-/// A file's name without folders.
-pub(super) fn base_name(name: &str) -> &str {
-    name.rsplit(['/', '\\']).next().unwrap_or_default()
+fn no_weights() -> Error {
+    Error::new(
+        ErrorKind::NotAModel,
+        "there is no weights file among these (it holds no .safetensors and no .gguf file); give a .gguf or a .safetensors \
+         file",
+    )
 }
 
 #[cfg(test)]
@@ -143,7 +177,10 @@ mod tests {
             ("gpt2/tf_model.h5", b"\x89HDF"),
         ];
         let got = sorted(files).unwrap();
-        assert_eq!((got.companions, got.ignored), (vec![1, 4], vec![0, 3, 5]));
+        assert_eq!(
+            (got.companions, got.ignored),
+            (vec![(1, "config.json".into()), (4, "vocab.json".into())], vec![0, 3, 5])
+        );
         assert_eq!(streams(files), [(2, false)]);
     }
 

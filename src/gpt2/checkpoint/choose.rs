@@ -1,0 +1,135 @@
+//! Which of several files are meant.
+
+use super::kinds;
+use super::names::{base_name, folder, published};
+use super::sort::{Head, Stream};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Of the weights at `candidates`, which are of one format, those of one model.
+///
+/// # Errors
+/// `UnsupportedModel` if there is no telling which are meant.
+pub(super) fn weights(files: &[Head<'_>], candidates: &[usize], notices: &mut Vec<String>) -> Result<Vec<usize>> {
+    let of = |place: &usize| files[*place].name;
+    let mut chosen = candidates.to_vec();
+    let mut keep = |chosen: &mut Vec<usize>, wanted: &dyn Fn(&usize) -> bool| {
+        if chosen.iter().any(wanted) {
+            let aside = chosen.iter().filter(|place| !wanted(place)).map(of).collect::<Vec<_>>();
+            if let [first, others @ ..] = aside.as_slice() {
+                let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+                notices.push(format!("{first}{others} were left aside: other weights among the files come first"));
+            }
+            chosen.retain(wanted);
+        }
+    };
+    // In a cache the same file stands under a name and under its hash.
+    let has_ending = |place: &usize| {
+        let name = published(of(place));
+        name.ends_with(".safetensors") || name.ends_with(".gguf")
+    };
+    keep(&mut chosen, &has_ending);
+    let depth = |place: &usize| folder(of(place)).matches(['/', '\\']).count();
+    let outermost = chosen.iter().map(depth).min().unwrap_or_default();
+    keep(&mut chosen, &|place| depth(place) == outermost);
+    if let [first, others @ ..] = chosen.as_slice()
+        && let Some(other) = others.iter().find(|place| folder(of(place)) != folder(of(first)))
+    {
+        return Err(Error::new(
+            ErrorKind::UnsupportedModel,
+            format!("there are several models: {} and {}; open the folder of one of them", of(first), of(other)),
+        ));
+    }
+    keep(&mut chosen, &|place| published(of(place)) == "model.safetensors");
+    // Of a file and its copy, the file.
+    let mut single: Vec<usize> = Vec::new();
+    for place in chosen {
+        let same = |other: &&mut usize| published(of(other)) == published(of(&place));
+        match single.iter_mut().find(same) {
+            None => single.push(place),
+            Some(other) => {
+                let (kept, aside) = if is_exact(of(&place)) { (place, *other) } else { (*other, place) };
+                notices.push(copy(of(&kept), of(&aside)));
+                *other = kept;
+            }
+        }
+    }
+    Ok(single)
+}
+
+/// The GGUF files in the order of the parts they are, if all of a model are there.
+///
+/// # Errors
+/// `UnsupportedModel` for files that are not the parts of one model.
+pub(super) fn gguf(files: &[Head<'_>], places: Vec<usize>) -> Result<Vec<usize>> {
+    let name = |place: usize| base_name(files[place].name);
+    let mut parts: Vec<_> = places.iter().map(|&place| (kinds::part(files[place].bytes), place)).collect();
+    // The first part has the tokenizer before its number, which therefore does not show here.
+    parts.sort_by_key(|(part, _)| part.map_or(0, |part| part.number));
+    let mut whole = parts.iter().filter(|(part, _)| part.is_none()).map(|(_, place)| *place);
+    if let (Some(first), Some(second)) = (whole.next(), whole.next()) {
+        return Err(Error::new(
+            ErrorKind::UnsupportedModel,
+            format!(
+                "there are two GGUF files, {} and {}; give one that holds the whole model",
+                name(first),
+                name(second)
+            ),
+        ));
+    }
+    if let Some((part, place)) = parts.iter().find_map(|(part, place)| part.map(|part| (part, *place))) {
+        let numbers: Vec<_> = parts.iter().map(|(part, _)| part.map_or(0, |part| part.number)).collect();
+        part.check(name(place), &numbers)?;
+    }
+    Ok(parts.into_iter().map(|(_, place)| place).collect())
+}
+
+/// Of the companions, each a place and a name, those that belong to weights in the folder `home`: in that folder, else
+/// around it, else anywhere; and of a file and its copy the file.
+pub(super) fn companions(
+    files: &[Head<'_>],
+    mut candidates: Vec<(usize, String)>,
+    home: &str,
+    notices: &mut Vec<String>,
+) -> Vec<(usize, String)> {
+    let rank = |place: usize| {
+        let (name, at) = (files[place].name, folder(files[place].name));
+        // Folders between the two, then: a telling name, no copy.
+        let apart = if home.starts_with(at) { home.len() - at.len() } else { usize::from(u16::MAX) + at.len() };
+        (apart, !published(name).contains('.'), !is_exact(name), place)
+    };
+    candidates.sort_by_key(|(place, _)| rank(*place));
+    let mut chosen: Vec<(usize, String)> = Vec::new();
+    for (place, known) in candidates {
+        match chosen.iter().find(|(_, name)| *name == known) {
+            None => chosen.push((place, known)),
+            Some((other, _)) => notices.push(copy(files[*other].name, files[place].name)),
+        }
+    }
+    chosen.sort();
+    for (place, known) in &chosen {
+        if published(files[*place].name) != *known {
+            notices.push(format!("{} is read as {known}", base_name(files[*place].name)));
+        }
+    }
+    chosen
+}
+
+/// The files that go through the loader; each has a name of its own.
+pub(super) fn streams(files: &[Head<'_>], weights: &[usize], lender: Option<usize>) -> Vec<(usize, Stream)> {
+    let stream = |place: usize, tokenizer_only| {
+        let Head { name, size, .. } = files[place];
+        let mut same = weights.iter().chain(&lender).filter(|&&other| base_name(files[other].name) == base_name(name));
+        let name = if same.nth(1).is_some() { name } else { base_name(name) };
+        (place, Stream { name: name.to_owned(), size, tokenizer_only })
+    };
+    weights.iter().map(|&place| stream(place, false)).chain(lender.map(|place| stream(place, true))).collect()
+}
+
+/// Whether a file has the very name it was published with.
+fn is_exact(name: &str) -> bool {
+    published(name) == base_name(name)
+}
+
+fn copy(kept: &str, aside: &str) -> String {
+    format!("{kept} is used and {aside}, which may be a copy of it, was left aside")
+}
