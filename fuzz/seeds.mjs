@@ -172,17 +172,12 @@ write('config/full', JSON.stringify({
 }, null, 2));
 write('config/defaults', '{}');
 
-const request = (name, message) => write(`request/${name}`, JSON.stringify(message));
-request('load', { type: 'load', id: 1, name: 'm', files: [{ name: 'm.gguf', blob: {}, size: 4 }], precision: 'q8_0', sha256: 'ab' });
-request('generate', { type: 'generate', id: 2, prompt: 'Once upon a time' });
-request('settings', {
-  type: 'generate', id: 3, prompt: '', options: {
-    max_tokens: 5, temperature: 0.5, top_k: 40, top_p: 0.9, min_p: 0.05, repetition_penalty: 1.1, seed: 9007199254740991,
-    stop: ['\n', 'the end'], timeout_ms: 1.5, top_logprobs: 3, parse_special: true,
-  },
+const options = (name, values) => write(`options/${name}`, JSON.stringify(values));
+options('none', {});
+options('settings', {
+  max_tokens: 5, temperature: 0.5, top_k: 40, top_p: 0.9, min_p: 0.05, repetition_penalty: 1.1, seed: 9007199254740991,
+  stop: ['\n', 'the end'], timeout_ms: 1.5, top_logprobs: 3, parse_special: true,
 });
-request('one-stop', { type: 'generate', id: 4, prompt: 'a', options: { stop: 'x', timeout_ms: null, seed: null } });
-request('no-number', { type: 'generate', id: 5, prompt: 'a', options: { temperature: '0.5' } });
-request('a-typo', { type: 'generate', id: 6, prompt: 'a', options: { max_token: 5 } });
-request('cancel', { type: 'cancel', id: 6 });
-request('unload', { type: 'unload', id: 7 });
+options('one-stop', { stop: 'x', timeout_ms: null, seed: null });
+options('no-number', { temperature: '0.5' });
+options('a-typo', { max_token: 5 });

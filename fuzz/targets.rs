@@ -9,7 +9,6 @@ use gpt2_web::gpt2::checkpoint::{self, ModelFile};
 use gpt2_web::model::LanguageModel;
 use gpt2_web::settings::{RawOptions, Settings};
 use gpt2_web::text::Tokenizer;
-use gpt2_web::web::protocol::Request;
 
 /// The configuration and the weights of the smallest seed.
 const CONFIG: &[u8] = include_bytes!("seeds/config/plain");
@@ -62,11 +61,10 @@ pub fn tokenizer(data: &[u8]) {
     tokenizer.decode(&[0, 1, 255, u32::MAX]);
 }
 
-/// A message to the worker, as JSON. Settings that are accepted stand in the record, from which they are used again; a
+/// The options of a run, as JSON. Settings that are accepted stand in the record, from which they are used again; a
 /// refusal names the option.
-pub fn request(data: &[u8]) {
-    let Ok(message) = serde_json::from_slice::<serde_json::Value>(data) else { return };
-    let Ok(Request::Generate { options, .. }) = serde_json::from_value(message) else { return };
+pub fn options(data: &[u8]) {
+    let Ok(options) = serde_json::from_slice::<RawOptions>(data) else { return };
     match Settings::from_raw(&options, 7) {
         Ok(settings) => {
             let record = serde_json::to_value(&settings).expect("settings are JSON");

@@ -73,8 +73,8 @@ fn config() {
 }
 
 #[test]
-fn request() {
-    replay("request", targets::request);
+fn options() {
+    replay("options", targets::options);
 }
 
 /// A seed that is refused at its first byte would find nothing.
@@ -89,8 +89,8 @@ fn the_seeds_are_accepted() {
         ];
         checkpoint::load(&files, None, &mut |_, _| {}).unwrap();
     }
-    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/request")).unwrap() {
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/options")).unwrap() {
         let seed = std::fs::read(file.unwrap().path()).unwrap();
-        serde_json::from_slice::<gpt2_web::web::protocol::Request>(&seed).unwrap();
+        serde_json::from_slice::<gpt2_web::settings::RawOptions>(&seed).unwrap();
     }
 }

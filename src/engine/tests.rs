@@ -139,7 +139,8 @@ fn a_chat_model_ends_at_the_token_its_metadata_names() {
     let mut engine = mini(&["gguf-chat-eos/chat.gguf"]).unwrap();
     let record = run(&mut engine, "It was the", false).unwrap();
     assert_eq!((&record.token_ids[..], record.text.as_str()), (&[301][..], ""));
-    assert_eq!((record.stop.reason, record.stop.eos_token_id), (StopReason::Eos, Some(301)));
+    let stop = record.stop.unwrap();
+    assert_eq!((stop.reason, stop.eos_token_id), (StopReason::Eos, Some(301)));
     assert_eq!(engine.tokenizer.eos(), Some(299), "an empty prompt starts as ever");
     assert!(engine.tokenizer.ends(299));
     assert_eq!(engine.notices, Vec::<String>::new());
@@ -156,7 +157,8 @@ fn every_id_of_the_generation_config_ends_a_run() {
     .unwrap();
     let record = run(&mut engine, "It was the", false).unwrap();
     assert_eq!(record.token_ids, [258]);
-    assert_eq!((record.stop.reason, record.stop.eos_token_id), (StopReason::Eos, Some(258)));
+    let stop = record.stop.unwrap();
+    assert_eq!((stop.reason, stop.eos_token_id), (StopReason::Eos, Some(258)));
     noticed(&engine, &["generation_config.json", "258"]);
 }
 
