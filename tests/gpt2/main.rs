@@ -1,5 +1,6 @@
 //! The model against reference results, its invariants, and what its loader refuses.
 
+mod files;
 mod fixture;
 mod invariants;
 mod profile;

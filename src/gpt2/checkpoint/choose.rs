@@ -27,7 +27,9 @@ pub(super) fn weights(files: &[Head<'_>], candidates: &[usize], notices: &mut Ve
         let name = published(of(place));
         name.ends_with(".safetensors") || name.ends_with(".gguf")
     };
-    keep(&mut chosen, &has_ending);
+    if !chosen.iter().any(|&place| kinds::part(files[place].bytes).is_some()) {
+        keep(&mut chosen, &has_ending);
+    }
     let depth = |place: &usize| folder(of(place)).matches(['/', '\\']).count();
     let outermost = chosen.iter().map(depth).min().unwrap_or_default();
     keep(&mut chosen, &|place| depth(place) == outermost);

@@ -112,7 +112,7 @@ fn kind(name: &str, bytes: &[u8]) -> Option<Kind> {
         return Some(Kind { what, advice: *advice, is_model: *is_model });
     }
     if bytes.starts_with(b"PK\x03\x04") {
-        return Some(zip(bytes));
+        return Some(zip(name, bytes));
     }
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
     let begins = |with: &[u8]| text.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
@@ -136,12 +136,13 @@ fn kind(name: &str, bytes: &[u8]) -> Option<Kind> {
     }
 }
 
-/// What a ZIP archive is, by the first file in it.
-fn zip(bytes: &[u8]) -> Kind {
+/// What a ZIP archive is, by the first file in it and its name.
+fn zip(name: &str, bytes: &[u8]) -> Kind {
     let length = bytes.get(26..28).map_or(0, |length| usize::from(u16::from_le_bytes([length[0], length[1]])));
     let first = bytes.get(30..30 + length).unwrap_or_default();
     let ends = |with: &[u8]| first.ends_with(with);
-    if ends(b".pkl") {
+    let of_torch = [".bin", ".pt", ".pth", ".ckpt", ".ot"].iter().any(|ending| published(name).ends_with(ending));
+    if ends(b".pkl") || of_torch {
         model("a PyTorch file (a Python pickle in a ZIP archive)", FROM_TORCH)
     } else if ends(b".npy") {
         model("an archive of NumPy arrays (.npz), as MLX writes", None)
