@@ -133,7 +133,6 @@ mod tests {
             r##"{"peft_type": "LORA", "r": 8}"##,
             r##"{"<pad>": 50257}"##,
             r##"{"a": {"model_type": "gpt2"}}"##,
-            r##"{"a": "model_type": 1}"##,
             "{\"model_type\\",
             "\x02\0\0\0\0\0\0\0{\"model_type\": 1}",
         ] {

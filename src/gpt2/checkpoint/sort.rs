@@ -192,6 +192,22 @@ mod tests {
     }
 
     #[test]
+    fn a_brace_after_eight_bytes_makes_no_weights() {
+        let files: &[(&str, &[u8])] = &[("a", SAFETENSORS), ("settings.json", b"{\"gpu\": {\"x\": 1}}")];
+        assert_eq!(streams(files), [(0, false)]);
+        assert_eq!(sorted(files).unwrap().ignored, [1]);
+    }
+
+    #[test]
+    fn it_is_told_whether_there_is_a_tokenizer() {
+        let with = |name: &str| sorted(&[("m.safetensors", SAFETENSORS), (name, b"{}")]).unwrap();
+        assert!(with("x/tokenizer (1).json").brings_tokenizer());
+        assert!(!with("vocab.txt").brings_tokenizer());
+        assert!(with("vocab.txt").foreign_tokenizer().is_some_and(|(name, _)| name == "vocab.txt"));
+        assert!(sorted(&[("a", b"GGUF")]).unwrap().brings_tokenizer());
+    }
+
+    #[test]
     fn what_is_no_model_is_named() {
         for (files, says) in [
             (&[][..], "no weights file"),
