@@ -212,7 +212,7 @@ mod tests {
         for (files, says) in [
             (&[][..], "no weights file"),
             (&[("vocab.json", &b"{}"[..])], "no weights file"),
-            (&[("a.bin", b"PK\x03\x04"), ("b", b"")], "a.bin is a ZIP"),
+            (&[("a.bin", b"PK\x03\x04"), ("b", b"")], "a.bin is a PyTorch file"),
             (&[("x", SAFETENSORS), ("y.safetensors", b"<html>")], "y.safetensors is an HTML page"),
             (&[("a.gguf", b"GGUF"), ("b.gguf", b"GGUF")], "a.gguf and b.gguf"),
         ] {
