@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::fixture::{Safetensors, try_load};
+use crate::fixture::{Safetensors, folder, try_load};
 
 /// What a `config.json` says, under its names.
 #[derive(Debug, Clone)]
@@ -229,5 +229,21 @@ proptest! {
             let (off, size) = difference(&config, precision, seed, &ids);
             prop_assert!(off <= share * size.max(0.1), "{:?}: {} beside {}: {:?}", precision, off, size, config);
         }
+    }
+}
+
+/// A safetensors file begins with the length of its header, whose bytes may be those that begin a pickle, a gzip archive
+/// or an ONNX file.
+#[test]
+fn a_header_of_any_length_is_one() {
+    let file = Safetensors::of("plain-f32").file();
+    let (length, rest) = file.split_first_chunk::<8>().unwrap();
+    let (header, data) = rest.split_at(u64::from_le_bytes(*length) as usize);
+    for length in [0x1_0280, 0x1_0380, 0x1_0480, 0x1_0580, 0x1_8b1f, 0x12_0108, 0x3a_0208] {
+        let blanks = vec![b' '; length - header.len()];
+        let file = [&(length as u64).to_le_bytes()[..], header, &blanks, data].concat();
+        let files = [folder("plain-f32").swap_remove(0), ("model.safetensors".to_owned(), file)];
+        assert_eq!(files[0].0, "config.json");
+        try_load(&files, None).unwrap_or_else(|error| panic!("{length:#x}: {error}"));
     }
 }

@@ -32,14 +32,15 @@ impl From<Refusal> for Error {
 /// # Errors
 /// `DamagedModel` if it is empty, `NotAModel` if it is something else; the sentence says what.
 pub(super) fn format(name: &str, bytes: &[u8]) -> Result<Format, Refusal> {
+    // Before the others: it begins with a number, which may be that of a pickle or a gzip archive.
+    if is_safetensors(bytes) {
+        return Ok(Format::Safetensors);
+    }
     if let Some(refusal) = foreign::refusal(name, bytes) {
         return Err(refusal);
     }
     if is_gguf(bytes) {
         return Ok(Format::Gguf);
-    }
-    if is_safetensors(bytes) {
-        return Ok(Format::Safetensors);
     }
     let damaged = |how: &str| Refusal {
         error: Error::new(ErrorKind::DamagedModel, format!("{name} {how}; download it again")),
