@@ -160,7 +160,7 @@ cmd_test() {
   fi
   if [[ ${1:-} == --random ]]; then
     shift
-    [[ ${1:-1} =~ ^[1-9][0-9]*$ ]] && (($# <= 1)) || usage_error "test --random takes a number of runs, not: $*"
+    if (($# > 1)) || [[ ! ${1:-1} =~ ^[1-9][0-9]*$ ]]; then usage_error "test --random takes a number of runs, not: $*"; fi
     need_chromium
     need_firefox
     stage "random runs, in Chromium and Firefox" test_random "$@"
