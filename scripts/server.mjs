@@ -25,12 +25,14 @@ export const POLICY = [
  *   is a file's, and a path without an extension is an HTML page
  * @param {Record<string, string>} [options.folders] further folders by the path they are served under, such as `/more/`
  * @param {Record<string, string>} [options.headers] sent with every answer
+ * @param {Record<string, Record<string, string>>} [options.headersOf] sent with the answers at these paths, in the place of
+ *   the usual ones
  * @param {string} [options.policy] the Content-Security-Policy
  * @param {boolean} [options.cors] whether other origins may read the answers
  * @param {(path: string) => void} [options.onRequest] hears of every request
  * @returns {Promise<{ url: string, close: () => Promise<void> }>} once it listens
  */
-export function serve(folder, { port = 0, files = {}, folders = {}, headers = {}, policy = POLICY, cors = true, onRequest } = {}) {
+export function serve(folder, { port = 0, files = {}, folders = {}, headers = {}, headersOf = {}, policy = POLICY, cors = true, onRequest } = {}) {
   // `dev` reads every file when it is asked for; `etag` lets a reload skip the model's megabytes.
   const handler = (/** @type {string} */ folder) => sirv(folder, { dev: true, etag: true });
   const whole = handler(folder);
@@ -42,7 +44,7 @@ export function serve(folder, { port = 0, files = {}, folders = {}, headers = {}
     response.setHeader('X-Content-Type-Options', 'nosniff');
     // A sandboxed frame has no origin, so to it the page's own scripts come from another one.
     if (cors) response.setHeader('Access-Control-Allow-Origin', '*');
-    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+    for (const [name, value] of Object.entries({ ...headers, ...headersOf[pathname] })) response.setHeader(name, value);
     const missing = () => {
       response.statusCode = 404;
       response.setHeader('Content-Type', 'text/plain; charset=utf-8');
@@ -52,7 +54,7 @@ export function serve(folder, { port = 0, files = {}, folders = {}, headers = {}
     if (file !== undefined) {
       const body = file instanceof URL ? await readFile(file).catch(() => null) : file;
       if (body === null) return missing();
-      response.setHeader('Content-Type', lookup(pathname) ?? 'text/html; charset=utf-8');
+      if (!response.hasHeader('Content-Type')) response.setHeader('Content-Type', lookup(pathname) ?? 'text/html; charset=utf-8');
       response.end(body);
       return;
     }

@@ -30,6 +30,16 @@ test('of a folder, the model in it and what belongs to it', () => {
   assert.throws(() => chosen('a/x.txt'), /The folder a holds no/);
 });
 
+test('of a folder of Hugging Face\'s cache it is said that its links were not followed', () => {
+  const hash = 'a'.repeat(64);
+  const commit = 'b'.repeat(40);
+  assert.throws(() => chosen(`models--openai--gpt2/blobs/${hash}`, 'models--openai--gpt2/refs/main'), /models--openai--gpt2 is a folder of Hugging Face's cache.*links.*blobs.*--local-dir/);
+  assert.throws(() => chosen(`blobs/${hash}`, `blobs/${'c'.repeat(40)}`), /links/);
+  const empty = { path: `m/snapshots/${commit}/model.safetensors`, file: new File([], 'model.safetensors') };
+  assert.throws(() => choose([empty]), /links/);
+  assert.deepEqual(chosen(`m/snapshots/${commit}/model.safetensors`, `m/blobs/${hash}`), [commit, 'model.safetensors'], 'where they were followed it loads');
+});
+
 test('a dropped folder is read to its end, which comes in parts', async () => {
   const file = (/** @type {string} */ name) => ({ isFile: true, isDirectory: false, name, file: (/** @type {(file: File) => void} */ give) => give(new File(['x'], name)) });
   const folder = (/** @type {string} */ name, /** @type {any[][]} */ ...parts) => ({

@@ -39,13 +39,14 @@ export async function axe(page) {
 /**
  * A browser for the tests of a block; closed with everything that was opened after them.
  * @param {BrowserName} name
+ * @param {import('puppeteer-core').LaunchOptions} [options]
  */
-export async function start(name) {
-  const browser = await launch(name);
+export async function start(name, options = {}) {
+  const browser = await launch(name, options);
   /** @type {(() => unknown)[]} */ const cleanup = [() => browser.close()];
   after(async () => { for (const step of cleanup.reverse()) await step(); });
 
-  /** @param {Pick<NonNullable<Parameters<typeof serve>[1]>, 'files' | 'policy' | 'cors'> & { hash?: string, before?: (() => void) | undefined }} [options] `before` runs in the page, before its scripts */
+  /** @param {Pick<NonNullable<Parameters<typeof serve>[1]>, 'files' | 'headersOf' | 'policy' | 'cors'> & { hash?: string, before?: (() => void) | undefined }} [options] `before` runs in the page, before its scripts */
   async function open({ hash = '', before, files, ...options } = {}) {
     /** @type {string[]} */ const requests = [];
     // The page as it is served, with the fake worker in the place of the real one.

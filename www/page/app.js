@@ -56,6 +56,7 @@ const dialog = new ModelsDialog(gpt2, openChoice);
 let greedy = false;
 /** @type {{ record: RunRecord, hop: Hop, fingerprint: string } | null} The last run that came to its end. */ let last = null;
 
+/** @type {Loaded['model'] | null} The model whose SHA-256 will never be known. */ let unidentified = null;
 /** Generate was pressed before there was a model: the run begins when there is one. */ let wanted = false;
 
 /** @param {'loading' | 'ready' | 'running' | 'done' | 'error'} state */
@@ -152,7 +153,7 @@ function showModel() {
   if (!loaded) return;
   const { model, load_ms, memory_bytes } = loaded;
   byId('model-name').textContent = model.name;
-  byId('model-facts').replaceChildren(...terms(modelFacts(model, load_ms, memory_bytes)));
+  byId('model-facts').replaceChildren(...terms(modelFacts(model, load_ms, memory_bytes, unidentified === model)));
 }
 
 function openEmbedded() {
@@ -407,7 +408,8 @@ byId('take-back').addEventListener('click', () => {
   want(false);
   generate.focus();
 });
-gpt2.onidentified = ({ notice }) => {
+gpt2.onidentified = ({ model_sha256, notice }) => {
+  if (model_sha256 === null) unidentified = loaded?.model ?? null;
   showModel();
   if (notice !== null) showNotices('', [notice]);
 };

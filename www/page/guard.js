@@ -1,6 +1,7 @@
 // Says why the page does not start, where its modules cannot: without this it would seem to load for ever. A classic
 // script, because those still run where modules are refused, and in words that old browsers know.
 {
+  document.documentElement.dataset.guarded = ''; // takes away the sentence for where not even this runs
   const guard = (/** @type {Event} */ event) => {
     const missing = event.target instanceof HTMLScriptElement && event.target.type === 'module' ? event.target.src : null;
     const thrown = event instanceof ErrorEvent && event.filename.startsWith(new URL('.', document.baseURI).href) ? event.message : null;
@@ -13,7 +14,7 @@
         ? 'A browser does not let this page load its scripts from disk. Open gpt2-web.html instead, which is all of it in one file, or serve this folder with a web server.'
         : self.origin === 'null'
           ? 'This frame is sandboxed, so it has no origin and its scripts come from another one: their host must send the header Access-Control-Allow-Origin.'
-          : `${missing} could not be loaded, so this page cannot start. Check the connection and reload the page.`;
+          : `${missing} could not be loaded, so this page cannot start. Check the connection and reload the page; the server must send .js files as text/javascript.`;
     const box = /** @type {HTMLElement} */ (document.getElementById('error'));
     box.hidden = false; // before the text: an alert that appears with its text may go unheard
     box.replaceChildren(sentence);

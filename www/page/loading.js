@@ -84,8 +84,8 @@ export function parameters(count) {
   return count >= 1e6 ? `${(count / 1e6).toFixed(count < 1e8 ? 1 : 0)} M` : integer(count);
 }
 
-/** @param {ModelInfo} model @param {number} loadMs @param {number} memoryBytes @returns {[string, string][]} */
-export function modelFacts(model, loadMs, memoryBytes) {
+/** @param {ModelInfo} model @param {number} loadMs @param {number} memoryBytes @param {boolean} unknown whether its SHA-256 will never be known @returns {[string, string][]} */
+export function modelFacts(model, loadMs, memoryBytes, unknown) {
   return [
     ['parameters', parameters(model.parameters)],
     ['precision', model.precision],
@@ -93,6 +93,6 @@ export function modelFacts(model, loadMs, memoryBytes) {
     ['context', `${integer(model.context_length)} positions`],
     ['loaded in', `${(loadMs / 1000).toFixed(2)} s`],
     ['memory of the worker', bytes(memoryBytes)],
-    ['SHA-256', model.sha256 === null ? 'being computed' : `${model.sha256.slice(0, 12)}…`],
+    ['SHA-256', model.sha256 === null ? (unknown ? 'unknown' : 'being computed') : `${model.sha256.slice(0, 12)}…`],
   ];
 }

@@ -25,6 +25,10 @@ function fromFolder(picked) {
   const depth = ({ path = '' }) => path.split('/').length;
   const weights = picked.filter(({ path }) => WEIGHTS.test(path)).sort((a, b) => depth(a) - depth(b));
   const [first] = weights;
+  if (cached(picked) && (!first || first.file.size === 0)) {
+    throw new Error(`${picked[0]?.path.split('/')[0] ?? 'This'} is a folder of Hugging Face's cache, whose files are links, and a browser does not follow them. `
+      + 'Choose the files in its folder blobs, or download the model with `hf download OWNER/NAME --local-dir FOLDER` and open that folder.');
+  }
   if (!first) throw new Error(`The folder ${picked[0]?.path.split('/')[0] ?? ''} holds no .safetensors and no .gguf file.`);
   const home = parent(first);
   const here = weights.filter((file) => parent(file) === home);
@@ -38,6 +42,13 @@ function fromFolder(picked) {
     && (shards || !/\.index\.json$/i.test(file.file.name)));
   return [...chosen, ...(tensors.length > 0 ? beside : [])];
 }
+
+/**
+ * Whether these are of a cache: its files lie in `blobs`, named by their hashes, and `snapshots` holds links to them.
+ * @param {readonly Picked[]} picked
+ */
+const cached = (picked) => picked.some(({ path }) => /(^|\/)(blobs\/([0-9a-f]{40}|[0-9a-f]{64})|snapshots\/[0-9a-f]{40}\/.*|refs\/main)$/.test(path))
+  || picked.every(({ path }) => /^models--/.test(path));
 
 /** @param {Picked} picked */
 const parent = ({ path }) => path.slice(0, path.lastIndexOf('/') + 1);
