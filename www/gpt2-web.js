@@ -168,7 +168,7 @@ export class Gpt2Web {
    * @throws {Gpt2Error}
    */
   async loadFrom(text, options) {
-    mustBeText('what was typed', text);
+    mustBeText('the name of a repository, or an address,', text);
     return this.#fetch(typed(text), loadOptions('loadFrom', options));
   }
 
