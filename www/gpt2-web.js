@@ -154,7 +154,7 @@ export class Gpt2Web {
    * @throws {Gpt2Error}
    */
   async loadRepo(repo, options) {
-    mustBeText('the name of a repository', repo);
+    mustBeText('the name of a repository, owner/name,', repo);
     const { revision, files, ...given } = loadOptions('loadRepo', options);
     const names = namesOf(files);
     return this.#fetch(repository(repo, { ...(revision && { revision }), ...(names && { files: names }) }), given);
