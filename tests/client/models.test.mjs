@@ -78,7 +78,7 @@ test('a model is downloaded with what lies beside it, each address once, and is 
   assert.deepEqual(loaded.notices, []);
   assert.deepEqual([...read.keys()], ['config.json', 'vocab.json', 'merges.txt', 'model.safetensors']);
   assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
-  assert.deepEqual(server.asked(), ['m/config.json', 'm/tokenizer.json', 'm/vocab.json', 'm/merges.txt', 'm/added_tokens.json',
+  assert.deepEqual(server.asked(), ['m/config.json', 'm/generation_config.json', 'm/tokenizer.json', 'm/vocab.json', 'm/merges.txt', 'm/added_tokens.json',
     'm/tokenizer_config.json', 'm/special_tokens_map.json', 'm/model.safetensors']);
   const downloads = seen.filter(([stage]) => stage === 'download');
   assert.ok(downloads.every(([, done, total], at) => done >= (downloads[at - 1]?.[1] ?? 0) && (total === null || done <= total)));
@@ -153,7 +153,7 @@ test('without storage the weights stream into the worker, each address once, wit
   const sent = /** @type {any} */ (ScriptedWorker.started[0]?.received[0]).files.at(-1);
   assert.deepEqual([sent.name, sent.size, sent.stream instanceof ReadableStream], ['model.safetensors', 20_000, true]);
   assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
-  assert.equal(server.asked().length, 8);
+  assert.equal(server.asked().length, 9);
   assert.ok(!stages.includes('read') || stages.indexOf('read') > stages.lastIndexOf('download'), 'one stage at a time');
 });
 
@@ -175,7 +175,7 @@ test('a quota that ends in the middle: no second download, and nothing is left',
     assert.equal(notices.length, 1);
     assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
     assert.deepEqual([...read.keys()], ['config.json', 'vocab.json', 'merges.txt', 'model.safetensors']);
-    assert.equal(server.asked().length, 8, server.asked().join());
+    assert.equal(server.asked().length, 9, server.asked().join());
     assert.deepEqual(folder.paths, []);
     assert.equal(folder.disk.used, 0);
   }
@@ -309,13 +309,13 @@ test('a repository: its model, its shards, or a sentence', async () => {
 });
 
 test('what changes a tokenizer comes with it, and not without it', async () => {
-  for (const name of ['added_tokens', 'tokenizer_config', 'special_tokens_map']) paths[`m/${name}.json`] = { body: '{}' };
+  for (const name of ['generation_config', 'added_tokens', 'tokenizer_config', 'special_tokens_map']) paths[`m/${name}.json`] = { body: '{}' };
   await client(nowhere()).loadUrl(address());
-  assert.deepEqual([...read.keys()], ['config.json', 'vocab.json', 'merges.txt', 'added_tokens.json', 'tokenizer_config.json', 'special_tokens_map.json', 'model.safetensors']);
+  assert.deepEqual([...read.keys()], ['config.json', 'generation_config.json', 'vocab.json', 'merges.txt', 'added_tokens.json', 'tokenizer_config.json', 'special_tokens_map.json', 'model.safetensors']);
   read.clear();
   delete paths['m/vocab.json'];
   const { files } = await new ModelFetch(addresses(address()), { store: nowhere() }).run();
-  assert.deepEqual(files.map(({ name }) => name), ['config.json', 'model.safetensors']);
+  assert.deepEqual(files.map(({ name }) => name), ['config.json', 'generation_config.json', 'model.safetensors']);
 });
 
 test('a neighbour that the server does not give is absent, with a notice; one that breaks off is not', async () => {

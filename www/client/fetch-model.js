@@ -139,6 +139,7 @@ export class ModelFetch {
     for (const name of beside) await this.#small(name, { required: true });
     if (look) {
       const config = await this.#neighbour('config.json');
+      await this.#neighbour('generation_config.json'); // further tokens that end a text
       const whole = await this.#neighbour('tokenizer.json');
       const parts = !whole && (await this.#neighbour('vocab.json'));
       if (parts) for (const name of ['merges.txt', 'added_tokens.json']) await this.#neighbour(name);
