@@ -114,6 +114,11 @@ async fn a_model_that_cannot_be_gpt_2_s_is_refused_before_its_weights_are_read()
     let sentence = events[0]["message"].as_str().unwrap();
     assert!(sentence.contains("300") && sentence.contains("tokenizer.json"), "{sentence}");
     assert_eq!(weights.reads(), 1, "its head");
+    // What there is instead is named.
+    let more = [given.as_slice(), &[file("vocab.txt", "blob", &blob(b"[PAD]\n[UNK]"))]].concat();
+    page.send_load(2, &more, json!({}));
+    let sentence = page.last_of(2).await["message"].to_string();
+    assert!(sentence.contains("vocab.txt") && sentence.contains("WordPiece"), "{sentence}");
 }
 
 /// Without a config.json, and in a GGUF file, the size of the vocabulary is known when the weights are.
