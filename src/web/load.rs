@@ -51,11 +51,6 @@ impl Worker {
             sources.0[*place] = None;
         }
         let companions: Vec<_> = companions.iter().map(|(name, bytes)| checkpoint::ModelFile { name, bytes }).collect();
-        let lent = match sorted.brings_tokenizer() {
-            true => None,
-            false => Some(self.borrow_tokenizer(call, vocab_size(&companions), &sorted).await?),
-        };
-
         // Whoever names the SHA-256 wants no other file to be used.
         let again = match wanted.sha256 {
             Some(_) => None,
@@ -71,6 +66,10 @@ impl Worker {
         };
         let mut loader = Loader::new(&companions, streams, options)?;
         loader.note(&sorted.notices);
+        let lent = match sorted.brings_tokenizer() {
+            true => None,
+            false => Some(self.borrow_tokenizer(call, vocab_size(&companions), &sorted).await?),
+        };
         let mut loaded = self.read_weights(call, loader, &sorted.streams, &mut sources, precision).await?;
         let sha256 = loaded.sha256.clone();
         if let (Some(is), Some(should)) = (&sha256, &wanted.sha256)

@@ -14,6 +14,7 @@ const PLAIN = 'tests/fixtures/checkpoints/plain-f32';
 
 const weights = await readFile(`${PLAIN}/model.safetensors`);
 const config = await readFile(`${PLAIN}/config.json`, 'utf8');
+const tokenizer = await readFile('tests/fixtures/tiny-tokenizer/tokenizer.json', 'utf8');
 const vocab = await readFile('tests/fixtures/tiny-tokenizer/vocab.json', 'utf8');
 const gguf = await readFile('tests/fixtures/gguf/f32.gguf');
 const headerBytes = Number(weights.readBigUInt64LE());
@@ -102,6 +103,9 @@ const REFUSED = [
   }, says: /model-00002-of-00002/ },
 ];
 
+/** What weights come with: without it they would be refused before they are looked at. @param {{ [name: string]: string | Buffer }} files */
+const beside = (files) => ('model.safetensors' in files ? { 'config.json': config, ...('vocab.json' in files ? {} : { 'tokenizer.json': tokenizer }) } : {});
+
 for (const browser of BROWSERS) {
   describe(`files that cannot be loaded in ${browser}`, () => {
     /** @type {Bench} */ let bench;
@@ -120,7 +124,7 @@ for (const browser of BROWSERS) {
       const before = parseFloat(await visit.fact('memory of the worker'));
       for (const [index, { what, files, says }] of REFUSED.entries()) {
         const paths = [];
-        for (const [name, contents] of Object.entries({ ...(files['model.safetensors'] && { 'config.json': config }), ...files })) {
+        for (const [name, contents] of Object.entries({ ...beside(files), ...files })) {
           const path = join(folder, name);
           await writeFile(path, contents);
           paths.push(path);
