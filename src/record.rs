@@ -141,7 +141,7 @@ pub struct Identity {
     pub model_sha256: Option<String>,
     /// SHA-256 over the tokenizer's tokens and merges, in hexadecimal.
     pub tokenizer_sha256: String,
-    /// `f32` or `q8_0`.
+    /// `f32`, `q8_0` or `q4_0`.
     pub precision: String,
     /// The instruction set the products ran on: `relaxed-simd`, `simd128` or `scalar`.
     pub kernel: String,

@@ -4,7 +4,7 @@
 //! A key's error is multiplied by the query and goes into an exponent, a value's is averaged away: with 8-bit keys the
 //! rounding of keys moved the likelihood of tokens nearly as much as that of all activations, and 8-bit values a tenth
 //! of it. `docs/performance.md` has the figures. The query, which is rounded anew in each step, gets 11 bits, and the
-//! weights get 15.
+//! weights, which have no sign, get 14.
 
 use super::exact::grow;
 use super::{Head, Scratch, fold, softmax_numerators};
