@@ -5,7 +5,7 @@
   /** @type {MessageEvent[]} */ const early = [];
   /** @type {(wasm: ArrayBuffer) => void} */ let handOver = () => {};
   const handedOver = /** @type {Promise<ArrayBuffer>} */ (new Promise((resolve) => { handOver = resolve; }));
-  self.onmessage = (event) => (event.data.wasm ? handOver(event.data.wasm) : early.push(event));
+  self.onmessage = (event) => (event.data?.wasm ? handOver(event.data.wasm) : early.push(event));
 
   /** @type {SecurityPolicyViolationEvent | undefined} */ let refused;
   self.addEventListener('securitypolicyviolation', (event) => {

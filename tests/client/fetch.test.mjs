@@ -97,6 +97,13 @@ test('a model whose tokenizer is of another kind is refused before its weights c
   }
 });
 
+test('a vocabulary without its merges is refused before the weights come, and nothing is kept', async () => {
+  paths['m/vocab.json'] = { body: '{}' };
+  await assert.rejects(fetching().run(), refusal('bad_tokenizer', /vocab\.json.*no merges\.txt.*give/));
+  assert.equal(weightsAsked(), 0);
+  assert.deepEqual(folder.paths, []);
+});
+
 test('GPT-2\'s tokenizer is left to fit: its own vocabulary, one that was rounded up, one not told, and a model with a tokenizer', async () => {
   paths['m/vocab.txt'] = { body: 'x' };
   for (const config of ['{"vocab_size":50257}', '{}', '{', '7', '{"vocab_size":"many"}', '\ufeff{"vocab_size":50257}']) {

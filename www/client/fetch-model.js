@@ -142,7 +142,11 @@ export class ModelFetch {
       await this.#neighbour('generation_config.json'); // further tokens that end a text
       const whole = await this.#neighbour('tokenizer.json');
       const parts = !whole && (await this.#neighbour('vocab.json'));
-      if (parts) for (const name of ['merges.txt', 'added_tokens.json']) await this.#neighbour(name);
+      if (parts) {
+        const merges = await this.#neighbour('merges.txt');
+        if (!merges) throw new Gpt2Error('bad_tokenizer', `${this.#source.label} has a vocab.json and no merges.txt, and one is of no use without the other; give a model that comes with both, or with tokenizer.json`);
+        await this.#neighbour('added_tokens.json');
+      }
       // Without a tokenizer GPT-2's comes instead, and these are not about that.
       if (whole || parts) for (const name of ['tokenizer_config.json', 'special_tokens_map.json']) await this.#neighbour(name);
       if (config) await refuseUseless(this.#source, await config.text(), Boolean(whole || parts), this.#signal);
