@@ -80,6 +80,7 @@ export class Gpt2Web {
   /** @type {Loads<Loaded>} */ #loads = new Loads();
   #embedded = new SharedFile((report, signal, fresh) => this.#download(report, signal, fresh));
   /** @type {Gpt2Error | null} */ #closed = null;
+  #ending = new AbortController();
   /** The downloaded models that this browser keeps. @readonly */ store;
   /**
    * Called when the SHA-256 of the loaded model is known, or never will be, which may be long after the load.
@@ -180,7 +181,7 @@ export class Gpt2Web {
    */
   async catalog() {
     this.#mustBeOpen();
-    const { models } = this.#assets?.catalog ?? (await fetchCatalog(this.#url('models/catalog.json')));
+    const { models } = this.#assets?.catalog ?? (await fetchCatalog(this.#url('models/catalog.json'), this.#ending.signal));
     return models;
   }
 
@@ -232,8 +233,8 @@ export class Gpt2Web {
   /**
    * Continues `prompt`. Yields `start`, any number of `prefill`, `delta` and `step`, and `done` as the last. The run
    * begins with the first `next()`. Leaving the loop cancels it; aborting `signal` does too, and then the run still
-   * ends with its `done`, whose stop reason is `cancelled`. While one run goes on, another is refused as `busy`; one
-   * that was cancelled is waited for.
+   * ends with its `done`, whose stop reason is `cancelled`; where the worker does not start, it fails as `cancelled`.
+   * While one run goes on, another is refused as `busy`; one that was cancelled is waited for.
    *
    * @param {string} prompt
    * @param {GenerateOptions} [options]
@@ -268,8 +269,8 @@ export class Gpt2Web {
       await this.#model.recovery?.catch(() => {}); // then there is none to free
       if (this.#requests.running) {
         await new Promise((resolve, reject) => { this.#requests.send({ type: 'unload' }, { receive: resolve, fail: reject }); });
-        this.#requests.end(new Gpt2Error('not_loaded', 'the model was unloaded'));
       }
+      this.#requests.end(new Gpt2Error('not_loaded', 'the model was unloaded'));
       this.#model.gone();
     } finally {
       turn.leave();
@@ -281,6 +282,7 @@ export class Gpt2Web {
     if (this.#closed) return;
     const error = new Gpt2Error('closed', 'the client was closed; make a new one');
     this.#closed = error;
+    this.#ending.abort(error);
     this.#model.gone();
     this.#loads.end(error);
     this.#embedded.end(error);

@@ -302,6 +302,81 @@ test('a worker that hangs is ended, and a new one gets the model; one that answe
   assert.deepEqual(await types(new Gpt2Web({ base, stall_ms: 60 }).generate('a')), ['start', 'done']);
 });
 
+test('a worker that may be silent for longer than a timer lasts is left in peace', async () => {
+  follow(model());
+  for (const stall_ms of [1e11, 1e300, Number.MAX_SAFE_INTEGER]) {
+    const gpt2 = new Gpt2Web({ base, stall_ms });
+    await gpt2.load({ name: 'm', files });
+    const run = gpt2.generate('a');
+    await begun(run);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal((await types(run)).at(-1), 'done');
+  }
+  // A worker that works and says nothing.
+  follow((request, worker) => {
+    if (request.type === 'load') setTimeout(() => worker.emit(ready(request.id)), 200);
+    if (request.type === 'generate') setTimeout(() => worker.emit(done(request.id, 'eos')), 200);
+  });
+  const gpt2 = new Gpt2Web({ base, stall_ms: 1e12 });
+  await gpt2.load({ name: 'm', files });
+  assert.deepEqual(await types(gpt2.generate('a')), ['done']);
+  gpt2.close();
+});
+
+test('what is cancelled ends where the worker never starts, and the next request starts another', { timeout: 10_000 }, async () => {
+  for (const way of ['load', 'aborted run', 'left run', 'run aborted before']) {
+    follow(() => {});
+    const gpt2 = new Gpt2Web({ base });
+    const controller = new AbortController();
+    const { signal } = controller;
+    if (way === 'run aborted before') controller.abort();
+    const run = gpt2.generate('a', { signal });
+    const going = way === 'load' ? gpt2.load({ name: 'm', files, signal }) : run.next();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    if (way === 'left run') assert.deepEqual(await Promise.all([run.return(), going]), [{ value: undefined, done: true }, { value: undefined, done: true }]);
+    else {
+      controller.abort();
+      await assert.rejects(going, kind('cancelled'), way);
+    }
+    assert.equal(ScriptedWorker.started[0]?.terminated, true);
+    ScriptedWorker.script = model();
+    await gpt2.load({ name: 'm', files });
+    assert.equal(ScriptedWorker.started.length, 2);
+    gpt2.close();
+  }
+});
+
+test('a load that waits for a lost model to come back can be cancelled meanwhile', async () => {
+  follow(model());
+  const gpt2 = new Gpt2Web({ base });
+  await gpt2.load({ name: 'm', files });
+  ScriptedWorker.script = (request, worker) => { if (ScriptedWorker.started.length === 1 && request.type === 'generate') worker.emit(error(null, 'panic')); };
+  await assert.rejects(types(gpt2.generate('a')), kind('panic'));
+  const controller = new AbortController();
+  const loading = gpt2.load({ name: 'other', files, signal: controller.signal });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const { recovery } = gpt2;
+  controller.abort();
+  await assert.rejects(loading, kind('cancelled'));
+  assert.ok(recovery && gpt2.recovery === recovery);
+  const coming = ScriptedWorker.started[1];
+  coming?.emit(ready(Number(coming.received[0]?.id)));
+  await recovery;
+  ScriptedWorker.script = model();
+  assert.equal((await types(gpt2.generate('a'))).at(-1), 'done');
+  gpt2.close();
+});
+
+test('close also ends the request for the list of models', async () => {
+  follow(() => {});
+  const { first } = endless();
+  const gpt2 = new Gpt2Web({ base });
+  const listing = gpt2.catalog();
+  await first;
+  gpt2.close();
+  await assert.rejects(listing, kind('closed'));
+});
+
 test('runs and loads leave no listener behind', async () => {
   follow(model());
   const gpt2 = new Gpt2Web({ base });

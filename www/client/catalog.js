@@ -25,14 +25,16 @@ import { repository } from './source.js';
 
 /**
  * @param {URL} url
+ * @param {AbortSignal} [signal] whose reason is thrown when it is aborted
  * @returns {Promise<Catalog>}
  * @throws {Gpt2Error}
  */
-export async function fetchCatalog(url) {
+export async function fetchCatalog(url, signal) {
   try {
-    const response = await fetchAllowed(url, {});
+    const response = await fetchAllowed(url, { ...(signal && { signal }) });
     if (!response.ok) throw new Error(`the server answered ${response.status}`);
     const catalog = await response.json().catch(() => null);
+    signal?.throwIfAborted();
     if (!Array.isArray(catalog?.models)) throw new Error('what the server sent is no list of models');
     return catalog;
   } catch (cause) {

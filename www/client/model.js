@@ -22,6 +22,12 @@ import { transferable } from './files.js';
 /** Failures of a load that say nothing of its files. @type {ReadonlySet<ErrorKind>} */
 const INNOCENT = new Set(['cancelled', 'busy', 'closed', 'stalled', 'worker_failed', 'unsupported', 'blocked_by_policy', 'out_of_memory']);
 
+/** Waits for `work`, which goes on by itself. @param {Promise<void>} work @param {AbortSignal | null} signal */
+async function unlessAborted(work, signal) {
+  await Promise.race([work, new Promise((resolve) => { signal?.addEventListener('abort', resolve, { once: true }); })]);
+  if (signal?.aborted) throw cancelled('the load', signal);
+}
+
 const SILENT = { tell() {}, signal: null };
 
 /** The model in the worker: replaced by a load, and put into a new worker when the one it was in is lost. */
@@ -62,7 +68,7 @@ export class Model {
    * @throws {Gpt2Error}
    */
   async replace(load, files, way, again = load.files) {
-    await this.#recovery?.catch(() => {});
+    if (this.#recovery) await unlessAborted(this.#recovery.catch(() => {}), way.signal);
     this.#recovery = null;
     try {
       return await this.#load(load, files, way);

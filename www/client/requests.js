@@ -1,4 +1,4 @@
-import { Gpt2Error } from './error.js';
+import { Gpt2Error, cancelled } from './error.js';
 import { Watchdog } from './watchdog.js';
 
 /** @typedef {import('../types/Request').Request} Request */
@@ -18,6 +18,9 @@ import { Watchdog } from './watchdog.js';
  * @template T @template {PropertyKey} K
  * @typedef {T extends unknown ? Omit<T, K> : never} DistributiveOmit
  */
+
+/** Milliseconds in which a worker may still start when all that is asked of it was cancelled. */
+const GRACE = 1000;
 
 /**
  * Requests on their way and the worker that answers them: it starts with the first one, each event goes to the request
@@ -62,8 +65,9 @@ export class Requests {
     this.#watchdog.renewed();
   }
 
+  /** Whether there is a worker that has started: one that is on its way has no model. */
   get running() {
-    return this.#worker !== null;
+    return this.#worker !== null && this.#watchdog.known;
   }
 
   /**
@@ -83,9 +87,19 @@ export class Requests {
     }
     this.warm();
     const worker = /** @type {WorkerHandle} */ (this.#worker);
-    const cancel = () => { if (this.#pending.has(id)) worker.post({ type: 'cancel', id }).catch(() => {}); }; // nothing to cancel in a dead worker
+    /** @type {ReturnType<typeof setTimeout> | undefined} */ let patience;
+    // A worker whose files never come cannot say that it was heard.
+    const expect = () => {
+      if (!this.#watchdog.known) patience ??= setTimeout(() => { if (!this.#watchdog.known) this.end(cancelled('the request')); }, GRACE);
+    };
+    const cancel = () => {
+      if (!this.#pending.has(id)) return;
+      worker.post({ type: 'cancel', id }).catch(() => {}); // nothing to cancel in a dead worker
+      expect();
+    };
     const end = () => {
       this.#pending.delete(id);
+      clearTimeout(patience);
       if (this.#pending.size === 0) this.#watchdog.rest();
       signal?.removeEventListener('abort', cancel);
     };
@@ -104,7 +118,8 @@ export class Requests {
     };
     post({ ...request, id }, transfer);
     if (!signal?.aborted) signal?.addEventListener('abort', cancel, { once: true });
-    else if (!('cancelled' in request)) cancel();
+    else if ('cancelled' in request) expect();
+    else cancel();
     return { id, cancel, lend: (file) => post(/** @type {any} */ ({ type: 'lend', id, file })) };
   }
 

@@ -1,5 +1,7 @@
 /** In so many ticks a worker that is silent is given up. */
 const TICKS = 6;
+/** Milliseconds between two ticks at most: browsers take a longer time for none at all. */
+const LONGEST_TICK = 2 ** 31 - 1;
 
 /**
  * Notices that a worker does not answer any more, as one that hangs inside WebAssembly: no message of its own comes,
@@ -20,9 +22,14 @@ export class Watchdog {
    * @param {{ ask: () => void, stalled: () => void }} listener `ask`: the worker should say something
    */
   constructor(stall_ms, { ask, stalled }) {
-    this.#tick = stall_ms === null ? null : stall_ms / TICKS;
+    this.#tick = stall_ms === null ? null : Math.min(stall_ms / TICKS, LONGEST_TICK);
     this.#ask = ask;
     this.#stalled = stalled;
+  }
+
+  /** Whether the worker has ever said something. */
+  get known() {
+    return this.#known;
   }
 
   /** The worker has said something. */
