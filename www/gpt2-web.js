@@ -233,8 +233,9 @@ export class Gpt2Web {
   /**
    * Continues `prompt`. Yields `start`, any number of `prefill`, `delta` and `step`, and `done` as the last. The run
    * begins with the first `next()`. Leaving the loop cancels it; aborting `signal` does too, and then the run still
-   * ends with its `done`, whose stop reason is `cancelled`; where the worker does not start, it fails as `cancelled`.
-   * While one run goes on, another is refused as `busy`; one that was cancelled is waited for.
+   * ends with its `done`, whose stop reason is `cancelled`. Where there is no model yet to begin with, because the worker
+   * does not start or a lost model is still on its way back, the aborted run fails as `cancelled` instead. While one run
+   * goes on, another is refused as `busy`; one that was cancelled is waited for.
    *
    * @param {string} prompt
    * @param {GenerateOptions} [options]
@@ -322,7 +323,7 @@ export class Gpt2Web {
     const fail = (/** @type {unknown} */ error) => { end(); run.fail(error); };
     const go = async () => {
       if (turn.before) await turn.before;
-      await this.#model.recovered();
+      await this.#model.recovered(signal ?? null);
       if (run.left) return;
       sent = this.#requests.send({ type: 'generate', prompt, options: given, ...(signal?.aborted && { cancelled: true }) }, {
         receive: (event) => {

@@ -346,7 +346,7 @@ test('what is cancelled ends where the worker never starts, and the next request
   }
 });
 
-test('a load that waits for a lost model to come back can be cancelled meanwhile', async () => {
+test('a load or a run that waits for a lost model to come back can be cancelled meanwhile', async () => {
   follow(model());
   const gpt2 = new Gpt2Web({ base });
   await gpt2.load({ name: 'm', files });
@@ -359,6 +359,12 @@ test('a load that waits for a lost model to come back can be cancelled meanwhile
   controller.abort();
   await assert.rejects(loading, kind('cancelled'));
   assert.ok(recovery && gpt2.recovery === recovery);
+  const stop = new AbortController();
+  const run = gpt2.generate('a', { signal: stop.signal }).next();
+  setTimeout(() => stop.abort(), 20);
+  await assert.rejects(run, kind('cancelled'));
+  await assert.rejects(gpt2.generate('a', { signal: AbortSignal.abort() }).next(), kind('cancelled'));
+  assert.equal(gpt2.recovery, recovery);
   const coming = ScriptedWorker.started[1];
   coming?.emit(ready(Number(coming.received[0]?.id)));
   await recovery;

@@ -22,10 +22,19 @@ import { transferable } from './files.js';
 /** Failures of a load that say nothing of its files. @type {ReadonlySet<ErrorKind>} */
 const INNOCENT = new Set(['cancelled', 'busy', 'closed', 'stalled', 'worker_failed', 'unsupported', 'blocked_by_policy', 'out_of_memory']);
 
-/** Waits for `work`, which goes on by itself. @param {Promise<void>} work @param {AbortSignal | null} signal */
-async function unlessAborted(work, signal) {
-  await Promise.race([work, new Promise((resolve) => { signal?.addEventListener('abort', resolve, { once: true }); })]);
-  if (signal?.aborted) throw cancelled('the load', signal);
+/** Waits for `work`, which goes on by itself. @param {Promise<void>} work @param {string} what waits @param {AbortSignal | null} signal */
+async function unlessAborted(work, what, signal) {
+  const waiting = new AbortController();
+  const aborted = new Promise((resolve) => {
+    if (signal?.aborted) resolve(undefined);
+    signal?.addEventListener('abort', resolve, { signal: waiting.signal });
+  });
+  try {
+    await Promise.race([work, aborted]);
+  } finally {
+    waiting.abort();
+  }
+  if (signal?.aborted) throw cancelled(what, signal);
 }
 
 const SILENT = { tell() {}, signal: null };
@@ -68,7 +77,7 @@ export class Model {
    * @throws {Gpt2Error}
    */
   async replace(load, files, way, again = load.files) {
-    if (this.#recovery) await unlessAborted(this.#recovery.catch(() => {}), way.signal);
+    if (this.#recovery) await unlessAborted(this.#recovery.catch(() => {}), 'the load', way.signal);
     this.#recovery = null;
     try {
       return await this.#load(load, files, way);
@@ -88,13 +97,17 @@ export class Model {
     this.#recovery.catch(() => {}); // told to the next request by `recovered`
   }
 
-  /** Waits for the model to be there again; reports once that it cannot be. */
-  async recovered() {
+  /**
+   * Waits for the model to be there again; reports once that it cannot be.
+   * @param {AbortSignal | null} [signal] ends the wait
+   */
+  async recovered(signal = null) {
     const recovery = this.#recovery;
+    if (!recovery) return;
     try {
-      await recovery;
+      await unlessAborted(recovery, 'the run', signal);
     } catch (error) {
-      if (this.#recovery === recovery) this.#recovery = null;
+      if (this.#recovery === recovery && !signal?.aborted) this.#recovery = null;
       throw error;
     }
   }
