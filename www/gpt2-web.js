@@ -103,6 +103,9 @@ export class Gpt2Web {
     for (const [name, url] of Object.entries({ base, workerUrl })) {
       if (url !== undefined && typeof url !== 'string' && !(url instanceof URL)) throw wrong(`\`${name}\` must be an address, not ${kindOf(url)}`);
     }
+    for (const [name, part] of Object.entries({ store, ...(assets && { assets }) })) {
+      if (typeof part !== 'object' || part === null) throw wrong(`\`${name}\` must be an object, not ${kindOf(part)}`);
+    }
     this.#base = base;
     this.#workerUrl = workerUrl;
     this.store = store;

@@ -196,7 +196,7 @@ test('wrong arguments are refused before anything starts', async () => {
   for (const given of [undefined, null, 5, {}, [5], []]) await assert.rejects(gpt2.loadUrl(any(given)), kind('invalid_request'));
   for (const given of [undefined, 5]) for (const method of /** @type {const} */ (['loadRepo', 'loadFrom', 'loadStored'])) await assert.rejects(gpt2[method](any(given)), kind('invalid_request'));
   await assert.rejects(types(gpt2.generate(any(5))), kind('invalid_request'));
-  for (const given of [null, 5, { stall_ms: -1 }, { stall_ms: 'x' }, { base: 5 }]) assert.throws(() => new Gpt2Web(any(given)), kind('invalid_request'));
+  for (const given of [null, 5, { stall_ms: -1 }, { stall_ms: 'x' }, { base: 5 }, { store: null }, { store: 'opfs' }, { assets: 5 }]) assert.throws(() => new Gpt2Web(any(given)), kind('invalid_request'));
   assert.equal(ScriptedWorker.started.length, 0);
   gpt2.close();
 });
