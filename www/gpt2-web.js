@@ -271,11 +271,12 @@ export class Gpt2Web {
     try {
       if (turn.before) await turn.before;
       await this.#model.recovery?.catch(() => {}); // then there is none to free
+      this.#model.gone(); // a worker that is lost at this takes the model with it
       if (this.#requests.running) {
-        await new Promise((resolve, reject) => { this.#requests.send({ type: 'unload' }, { receive: resolve, fail: reject }); });
+        await new Promise((resolve) => { this.#requests.send({ type: 'unload' }, { receive: resolve, fail: resolve }); });
       }
+      this.#mustBeOpen();
       this.#requests.end(new Gpt2Error('not_loaded', 'the model was unloaded'));
-      this.#model.gone();
     } finally {
       turn.leave();
     }

@@ -373,6 +373,25 @@ test('a load or a run that waits for a lost model to come back can be cancelled 
   gpt2.close();
 });
 
+test('an unload frees the model also where the worker hangs or panics at it', async () => {
+  for (const way of ['hang', 'panic']) {
+    const healthy = model();
+    follow((request, worker) => {
+      if (ScriptedWorker.started.length > 1) return healthy(request, worker);
+      if (request.type === 'load') worker.emit(ready(request.id));
+      if (request.type === 'unload' && way === 'panic') worker.emit(error(request.id, 'panic'));
+    });
+    const gpt2 = new Gpt2Web({ base, stall_ms: 60 });
+    await gpt2.load({ name: 'm', files });
+    await gpt2.unload();
+    assert.equal(gpt2.recovery, null);
+    assert.deepEqual([ScriptedWorker.started.length, ScriptedWorker.started[0]?.terminated], [1, true]);
+    await gpt2.load({ name: 'm', files });
+    assert.deepEqual(received(1)?.filter((type) => type !== 'ping'), ['load']);
+    gpt2.close();
+  }
+});
+
 test('close also ends the request for the list of models', async () => {
   follow(() => {});
   const { first } = endless();
