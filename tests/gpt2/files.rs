@@ -103,3 +103,46 @@ fn what_is_no_model_is_named_for_what_it_is() {
     let torch = [("README.md", CONFIG), ("pytorch_model.bin", "bin-only/pytorch_model.bin"), ("config.json", CONFIG)];
     assert_refused(&torch, NotAModel, &["pytorch_model.bin", "PyTorch", "safe_serialization"]);
 }
+
+/// A safetensors file with tensors of one number, by name.
+fn tensors(names: &[&str]) -> Vec<u8> {
+    let entries: Vec<_> = (names.iter().enumerate())
+        .map(|(at, name)| {
+            format!(r#""{name}": {{"dtype": "F32", "shape": [1], "data_offsets": [{}, {}]}}"#, 4 * at, 4 * at + 4)
+        })
+        .collect();
+    let header = format!("{{{}}}", entries.join(", "));
+    let numbers = vec![0; 4 * names.len()];
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &numbers].concat()
+}
+
+#[test]
+fn another_architecture_is_named_whichever_of_its_tensors_comes_first() {
+    for (names, says) in [
+        (["model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight"], "Llama"),
+        (["bert.embeddings.word_embeddings.weight", "bert.encoder.layer.0.attention.self.query.weight"], "BERT"),
+        (["model.decoder.embed_tokens.weight", "model.decoder.layers.0.fc1.weight"], "OPT"),
+        (["shared.weight", "encoder.block.0.layer.0.SelfAttention.q.weight"], "T5"),
+        (["backbone.embeddings.weight", "backbone.layers.0.mixer.A_log"], "Mamba"),
+    ] {
+        let error = fixture::try_load(&[("model.safetensors".to_owned(), tensors(&names))], None).unwrap_err();
+        assert_eq!(error.kind, UnsupportedModel, "{error}");
+        assert!(error.message.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn wrappers_around_single_blocks_are_taken_off() {
+    let plain = fixture::bytes("tests/fixtures/reports/mini/model.safetensors");
+    let length = u64::from_le_bytes(*plain.first_chunk().unwrap()) as usize;
+    let header = std::str::from_utf8(&plain[8..8 + length]).unwrap();
+    let wrapped = header.replace("\"h.0.", "\"_fsdp_wrapped_module.transformer.h.0._checkpoint_wrapped_module.");
+    assert_ne!(header, wrapped);
+    let wrapped = ["wte", "wpe", "ln_f"].iter().fold(wrapped, |header, name| {
+        header.replace(&format!("\"{name}."), &format!("\"_fsdp_wrapped_module.transformer.{name}."))
+    });
+    let bytes = [&(wrapped.len() as u64).to_le_bytes()[..], wrapped.as_bytes(), &plain[8 + length..]].concat();
+    let config = fixture::bytes("tests/fixtures/reports/mini/config.json");
+    let loaded = fixture::try_load(&[("model.safetensors".into(), bytes), ("config.json".into(), config)], None);
+    assert_eq!(logits(loaded), logits(load(&[("model.safetensors", WEIGHTS), ("config.json", CONFIG)])));
+}

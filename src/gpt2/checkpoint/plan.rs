@@ -52,15 +52,16 @@ pub(super) fn plan(
     left_out: &mut Vec<String>,
 ) -> Result<Plan> {
     let names = header.format.names();
+    let unwrapped: Vec<_> = header.tensors.iter().map(|tensor| wrapped::unwrapped(&tensor.name)).collect();
     let wrapping = match header.format {
-        Format::Safetensors => Some(Wrapping::of(header.tensors.iter().map(|tensor| tensor.name.as_str()))?),
+        Format::Safetensors => Some(Wrapping::of(unwrapped.iter().map(AsRef::as_ref))?),
         Format::Gguf => None,
     };
     let mut plan = Plan::with_capacity(header.tensors.len());
-    for tensor in &header.tensors {
+    for (tensor, unwrapped) in header.tensors.iter().zip(&unwrapped) {
         let (begin, end) = (header.data.saturating_add(tensor.begin), header.data.saturating_add(tensor.end));
         let mut planned = Planned { name: tensor.name.clone(), keep: None, begin, end };
-        let plain = wrapping.as_ref().map_or(tensor.name.as_str(), |wrapping| wrapping.plain(&tensor.name));
+        let plain = wrapping.as_ref().map_or(tensor.name.as_str(), |wrapping| wrapping.plain(unwrapped));
         if header.format == Format::Safetensors && safetensors::is_buffer(plain) {
             plan.push_back(planned);
             continue;
@@ -71,7 +72,11 @@ pub(super) fn plan(
             continue;
         }
         let slot = names.slot(plain).filter(|slot| config.is_none_or(|config| is_of(*slot, config)));
-        let slot = slot.ok_or_else(|| unexpected(&tensor.name))?;
+        let slot = slot.ok_or_else(|| {
+            // The first that is not GPT-2's may be one of many models; another tells which.
+            let mut names = header.tensors.iter().map(|tensor| tensor.name.as_str());
+            unexpected(names.find(|name| kinds::architecture(name).is_some()).unwrap_or(&tensor.name))
+        })?;
         let dtype = tensor.dtype.ok_or_else(|| unreadable(header.format, tensor))?;
         let shape = shape(names, slot, tensor, config)?;
         planned.keep = Some((slot, dtype));

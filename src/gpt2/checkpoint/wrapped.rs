@@ -1,5 +1,6 @@
 //! What training programs put around a GPT-2: something before the names of its tensors, and heads for other tasks.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::safetensors::{NAMES, is_buffer};
@@ -11,6 +12,20 @@ const TRANSFORMER: &str = "transformer.";
 /// Heads of other tasks, by the first part of their names, beside those that end in `_head`: of TRL, and of Hugging
 /// Face's classes for sequences, tokens, questions and choices.
 const HEADS: [&str; 7] = ["score", "classifier", "qa_outputs", "summary", "ilql_heads", "value", "reward"];
+
+/// What PyTorch puts into the names of tensors where it wraps a part of a model: to compile it, to share it among
+/// processors, or to compute it twice rather than to keep it. No name in a GPT-2 has one of these parts.
+const WRAPPERS: [&str; 5] =
+    ["_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module", "module"];
+
+/// The name of a tensor without the wrappers in it, of which each block may have its own.
+pub(super) fn unwrapped(tensor: &str) -> Cow<'_, str> {
+    let wraps = |part: &&str| WRAPPERS.contains(part);
+    if !tensor.split('.').any(|part| wraps(&part)) {
+        return Cow::Borrowed(tensor);
+    }
+    Cow::Owned(tensor.split('.').filter(|part| !wraps(part)).collect::<Vec<_>>().join("."))
+}
 
 /// What stands before the names of the tensors of one file: `_orig_mod.`, `module.`, `base_model.model.`, or whatever
 /// else the model was wrapped in.
@@ -100,6 +115,18 @@ mod tests {
         assert_eq!(plain(&["model.wte.weight", "lm_head.weight"]), ["wte.weight", "lm_head.weight"]);
         assert_eq!(plain(&["module.lm_head.weight"]), ["lm_head.weight"]);
         assert_eq!(plain(&["_orig_mod.wte.weight", "_orig_mod.h.0.attn.rotary"])[1], "h.0.attn.rotary");
+    }
+
+    #[test]
+    fn wrappers_of_single_blocks_are_taken_out() {
+        for wrapped in [
+            "h.0._fsdp_wrapped_module.attn.c_attn.weight",
+            "_orig_mod.h.0._checkpoint_wrapped_module.attn.c_attn.weight",
+            "module._orig_mod.h.0.attn._orig_mod.c_attn.weight",
+        ] {
+            assert_eq!(unwrapped(wrapped), "h.0.attn.c_attn.weight");
+        }
+        assert_eq!(unwrapped("transformer.wte.weight"), "transformer.wte.weight");
     }
 
     #[test]
