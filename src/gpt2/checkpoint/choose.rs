@@ -16,8 +16,11 @@ pub(super) fn weights(files: &[Head<'_>], candidates: &[usize], notices: &mut Ve
         if chosen.iter().any(wanted) {
             let aside = chosen.iter().filter(|place| !wanted(place)).map(of).collect::<Vec<_>>();
             if let [first, others @ ..] = aside.as_slice() {
-                let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-                notices.push(format!("{first}{others} were left aside: other weights among the files come first"));
+                let aside = match others.len() {
+                    0 => format!("{first} was"),
+                    more => format!("{first} and {more} more were"),
+                };
+                notices.push(format!("{aside} left aside: other weights among the files come first"));
             }
             chosen.retain(wanted);
         }

@@ -119,6 +119,10 @@ fn kind(name: &str, bytes: &[u8]) -> Option<Kind> {
     if begins(b"<!doctype") || begins(b"<html") || begins(b"<head") || begins(b"<?xml") {
         return Some(other("an HTML page (perhaps an error or a login page)"));
     }
+    // Protobufs are alike at their beginning; these have names of their own.
+    if let Some(kind) = by_name(name) {
+        return Some(kind);
+    }
     match bytes {
         // A FlatBuffer has its kind after four bytes.
         [_, _, _, _, b'T', b'F', b'L', b'3', ..] => Some(model("a TensorFlow Lite file", ORIGINAL)),
@@ -132,7 +136,7 @@ fn kind(name: &str, bytes: &[u8]) -> Option<Kind> {
         )),
         // The version, and the length and text of what CTranslate2 calls the kind of model.
         [1..=16, 0, 0, 0, _, 0, b'T', b'r', b'a', b'n', b's', ..] => Some(model("a model of CTranslate2", ORIGINAL)),
-        _ => by_name(name),
+        _ => None,
     }
 }
 
@@ -171,7 +175,7 @@ fn is_imatrix(bytes: &[u8]) -> bool {
     bytes.get(8..8 + length).is_some_and(|name| name.ends_with(b".weight"))
 }
 
-/// Files whose contents say nothing, by their names.
+/// Files whose contents say less than their names.
 fn by_name(name: &str) -> Option<Kind> {
     let name = published(name);
     let ends = |ending: &str| name.ends_with(ending);

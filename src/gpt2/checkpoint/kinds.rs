@@ -31,17 +31,19 @@ impl Split {
     pub(super) fn check(self, name: &str, numbers: &[u64]) -> Result<()> {
         let Self { number, count } = self;
         let mut missing = (0..count).filter(|number| !numbers.contains(number)).map(|number| (number + 1).to_string());
-        let first: Vec<_> = missing.by_ref().take(3).collect();
+        let first: Vec<_> = missing.by_ref().take(2).collect();
         let merge = "or make one file of all with `llama-gguf-split --merge`";
         if !first.is_empty() {
-            let (are, more) =
-                (if first.len() == 1 { "is" } else { "are" }, if missing.next().is_some() { ", ..." } else { "" });
+            let more = if missing.next().is_some() { " and others" } else { "" };
+            let list = match first.as_slice() {
+                [one] => format!("part {one} is"),
+                several => format!("parts {}{more} are", several.join(if more.is_empty() { " and " } else { ", " })),
+            };
             return Err(Error::new(
                 ErrorKind::MissingTensor,
                 format!(
-                    "{name} is part {} of a GGUF file in {count} parts, and part {}{more} {are} missing; give all parts, {merge}",
-                    number.saturating_add(1),
-                    first.join(" and ")
+                    "{name} is part {} of a GGUF file in {count} parts, and {list} missing; give all parts, {merge}",
+                    number.saturating_add(1)
                 ),
             ));
         }

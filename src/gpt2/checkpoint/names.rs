@@ -61,9 +61,21 @@ pub(super) fn published(name: &str) -> String {
     }
 }
 
+/// A name without the marks of a copy, of which the copy of a copy has several.
+fn original(stem: &str) -> &str {
+    let mut stem = stem;
+    loop {
+        let shorter = without_mark(stem);
+        if shorter == stem {
+            return stem;
+        }
+        stem = shorter;
+    }
+}
+
 /// A name without the mark of a copy: `x (1)`, `x(1)`, `x - Copy`, `x - Copy (2)`, `x copy`, `x copy 2`, `x (copy)`,
 /// `x (another copy)`.
-fn original(stem: &str) -> &str {
+fn without_mark(stem: &str) -> &str {
     let copy_word = |words: &str| {
         let last = words.rsplit(' ').next().unwrap_or_default();
         ["copy", "kopie", "copie", "copia"].contains(&last) && words.split(' ').count() <= 2
@@ -95,10 +107,12 @@ pub(super) fn companion(name: &str) -> Option<String> {
     if known(&published) {
         return Some(published);
     }
-    // Safari calls a second download `config-2.json`.
+    // Safari calls a second download `config-2.json`, and iCloud `config 2.json`; others write `config_2.json` and
+    // `config[2].json`.
     let (stem, ending) = published.rsplit_once('.')?;
-    let (stem, number) = stem.rsplit_once('-')?;
-    let original = format!("{stem}.{ending}");
+    let stem = stem.strip_suffix(']').unwrap_or(stem);
+    let (stem, number) = stem.rsplit_once(['-', ' ', '_', '['])?;
+    let original = format!("{}.{ending}", original(stem));
     (number.len() == 1 && number.parse::<u8>().is_ok() && known(&original)).then_some(original)
 }
 
@@ -139,6 +153,12 @@ mod tests {
             "tokenizer (copy 1).json",
             "Copy of tokenizer.json",
             "tokenizer-1.json",
+            "tokenizer 2.json",
+            "tokenizer_1.json",
+            "tokenizer[1].json",
+            "tokenizer (1) (1).json",
+            "tokenizer(1)(1).json",
+            "tokenizer (1) copy.json",
             "tokenizer.json.txt",
             "tokenizer.json?download=true",
         ] {

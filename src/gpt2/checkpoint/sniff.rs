@@ -64,6 +64,11 @@ pub(super) fn is_gguf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"GGUF")
 }
 
+/// Whether this is what macOS puts beside each file on a disk of another system, under its name after `._`.
+pub(super) fn is_apple_double(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\0\x05\x16\x07")
+}
+
 /// A safetensors file is the length of a JSON object, then the object. What comes after eight bytes of any other file may
 /// be a brace as well, so the length must be one, or the object must be one of tensors.
 fn is_safetensors(bytes: &[u8]) -> bool {
@@ -78,6 +83,8 @@ fn is_safetensors(bytes: &[u8]) -> bool {
 fn beginning_of_text(bytes: &[u8]) -> Option<String> {
     let head = &bytes[..bytes.len().min(60)];
     let valid = head.utf8_chunks().next()?.valid();
-    let is_text = valid.len() + 3 >= head.len() && !valid.chars().any(|c| c.is_control() && !c.is_whitespace());
+    let is_text = !valid.is_empty()
+        && valid.len() + 3 >= head.len()
+        && !valid.chars().any(|c| c.is_control() && !c.is_whitespace());
     is_text.then(|| valid.trim().to_owned())
 }

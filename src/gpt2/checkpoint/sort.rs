@@ -81,11 +81,16 @@ pub fn sort(files: &[Head<'_>]) -> Result<Sorted> {
     let (mut refused, mut adapters): (Option<sniff::Refusal>, Vec<usize>) = (None, Vec::new());
     for (place, file) in files.iter().enumerate() {
         let name = base_name(file.name);
+        if sniff::is_apple_double(file.bytes) {
+            sorted.ignored.push(place);
+            continue;
+        }
         if let Some(known) = names::companion(file.name).or_else(|| recognise::companion(file)) {
             companions.push((place, known));
             continue;
         }
-        if let Some(what) = names::foreign_tokenizer(file.name) {
+        let foreign_tokenizer = names::foreign_tokenizer(file.name);
+        if let Some(what) = foreign_tokenizer {
             sorted.foreign_tokenizer.get_or_insert_with(|| (name.to_owned(), what));
         }
         let published = names::published(name);
@@ -101,6 +106,8 @@ pub fn sort(files: &[Head<'_>]) -> Result<Sorted> {
                 }
             },
             Err(refusal) if must_be => return Err(refusal.error),
+            // It is known, and no weights were to be expected in it.
+            Err(_) if foreign_tokenizer.is_some() => sorted.ignored.push(place),
             Err(refusal) => {
                 sniff::Refusal::keep(&mut refused, refusal);
                 sorted.ignored.push(place);
@@ -132,7 +139,9 @@ pub fn sort(files: &[Head<'_>]) -> Result<Sorted> {
     }
     let has = |name: &str| sorted.companions.iter().any(|(_, known)| known == name);
     let complete = has("tokenizer.json") || (has("vocab.json") && has("merges.txt"));
-    let lender = if from_safetensors && !complete { gguf.first().copied() } else { None };
+    // Of a file in parts the first has the tokenizer.
+    let number = |place: &usize| kinds::part(files[*place].bytes).map_or(0, |part| part.number);
+    let lender = if from_safetensors && !complete { gguf.iter().copied().min_by_key(number) } else { None };
     let used: Vec<usize> =
         weights.iter().copied().chain(lender).chain(sorted.companions.iter().map(|(place, _)| *place)).collect();
     sorted.ignored = (0..files.len()).filter(|place| !used.contains(place)).collect();
@@ -199,6 +208,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_mac_writes_beside_each_file_is_left_aside() {
+        let beside = b"\0\x05\x16\x07\0\x02\0\0Mac OS X        ";
+        let files: &[(&str, &[u8])] = &[("._m.safetensors", beside), ("m.safetensors", SAFETENSORS)];
+        assert_eq!(streams(files), [(1, false)]);
+        assert_eq!(streams(&[("x/m.gguf", b"GGUF"), ("__MACOSX/x/._m.gguf", beside)]), [(0, false)]);
+    }
+
+    #[test]
+    fn of_a_gguf_file_in_parts_the_first_lends_its_tokenizer() {
+        let [first, second] = ["mini-00001-of-00002", "mini-00002-of-00002"]
+            .map(|name| std::fs::read(format!("tests/fixtures/reports/gguf-split/{name}.gguf")).unwrap());
+        let head = |bytes: &[u8]| bytes[..bytes.len().min(HEAD_BYTES)].to_vec();
+        let (first, second) = (head(&first), head(&second));
+        let files: &[(&str, &[u8])] = &[("a.gguf", &second), ("b.gguf", &first), ("x", SAFETENSORS)];
+        assert_eq!(streams(files), [(2, false), (1, true)]);
+    }
+
+    #[test]
     fn it_is_told_whether_there_is_a_tokenizer() {
         let with = |name: &str| sorted(&[("m.safetensors", SAFETENSORS), (name, b"{}")]).unwrap();
         assert!(with("x/tokenizer (1).json").brings_tokenizer());
@@ -214,6 +241,10 @@ mod tests {
             (&[("vocab.json", &b"{}"[..])], "no weights file"),
             (&[("a.bin", b"PK\x03\x04"), ("b", b"")], "a.bin is a PyTorch file"),
             (&[("x", SAFETENSORS), ("y.safetensors", b"<html>")], "y.safetensors is an HTML page"),
+            (&[("vocab.txt", b"[PAD]\n"), ("config.json", b"{}")], "no weights file"),
+            (&[("x/saved_model.pb", b"\x08\x01\x12\x02")], "TensorFlow SavedModel"),
+            (&[("a.mlmodel", b"\x08\x04\x12\x01")], "Core ML"),
+            (&[("a.safetensors", b"\x90\x05\0")], "does not begin as a safetensors file"),
             (&[("a.gguf", b"GGUF"), ("b.gguf", b"GGUF")], "a.gguf and b.gguf"),
         ] {
             let error = sorted(files).unwrap_err();
