@@ -29,7 +29,7 @@ pub(crate) fn parse<T: DeserializeOwned>(kind: ErrorKind, name: &str, form: &str
 }
 
 /// What a file plainly is, if that is no JSON, and what to do about it.
-fn something_else(bytes: &[u8]) -> Option<&'static str> {
+pub(crate) fn something_else(bytes: &[u8]) -> Option<&'static str> {
     let text = bytes.trim_ascii_start();
     match text {
         [] => Some("empty; download it again"),

@@ -106,10 +106,16 @@ impl Tokenizer {
             let beyond: Vec<_> = (rows as u32..known as u32).filter(|&id| self.bytes(id).is_some()).collect();
             if let Some(&first) = beyond.first() {
                 let (count, token) = (beyond.len(), quoted(&self.decode(&[first])));
-                self.notices.push(format!(
-                    "the tokenizer has {count} tokens that the model, with {rows} ids, does not know, the first is \
-                     {token}: they are never chosen, and refused in a prompt"
-                ));
+                self.notices.push(match count {
+                    1 => format!(
+                        "the tokenizer has the token {token} that the model, with {rows} ids, does not know: it is never \
+                         chosen, and refused in a prompt"
+                    ),
+                    _ => format!(
+                        "the tokenizer has {count} tokens that the model, with {rows} ids, does not know, the first is \
+                         {token}: they are never chosen, and refused in a prompt"
+                    ),
+                });
             }
             self.ends.limit(rows);
             for ids in [&mut self.before, &mut self.after] {

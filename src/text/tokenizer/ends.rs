@@ -90,7 +90,7 @@ impl Parts {
             let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
             let ids: Vec<u32> = values.iter().filter_map(id).collect();
             if let Some(other) = values.iter().find(|value| !value.is_null() && id(value).is_none()) {
-                let other = quoted(&other.to_string());
+                let other = format!("{:.40}", other.to_string());
                 self.notices
                     .push(format!("`eos_token_id` of {name} holds {other}, which is no token id: it is ignored"));
             }

@@ -356,3 +356,20 @@ fn many_added_tokens_are_no_burden() {
         tiny_with(&[("added_tokens.json", Value::Object(added)), ("special_tokens_map.json", map)]).unwrap();
     assert_eq!(tokenizer.encode("<extra_7><extra_49999>", true).unwrap(), [307, 50_299]);
 }
+
+#[test]
+fn merges_that_are_something_else_are_named() {
+    let vocab = fixture("tiny-tokenizer/vocab.json");
+    let merges = String::from_utf8(fixture("tiny-tokenizer/merges.txt")).unwrap();
+    let utf16: Vec<u8> = merges.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (text, says) in [
+        (&utf16[..], "text in UTF-16"),
+        (b"\xfe\xff\0#\0v", "text in UTF-16"),
+        (b"<!DOCTYPE html>", "a web page"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:1", "a Git LFS pointer"),
+        (b"{\"error\":\"Repository not found\"}", "a server's error"),
+    ] {
+        let refusal = Tokenizer::from_files(&[("vocab.json", &vocab), ("merges.txt", text)]);
+        refused(refusal, &format!("merges.txt is not a list of merges but {says}"));
+    }
+}

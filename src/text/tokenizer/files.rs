@@ -124,10 +124,8 @@ struct Roles {
 /// The parts that `vocab.json` and `merges.txt` hold.
 pub(super) fn vocab_merges(vocab_json: &[u8], merges_txt: &[u8]) -> Result<Parts> {
     let tokens = in_order(parse("vocab.json", TOKENS_AND_IDS, vocab_json)?, "vocab.json")?;
-    if matches!(merges_txt, [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]) {
-        return Err(bad("merges.txt is text in UTF-16; save it as UTF-8".into()));
-    }
     let merges = merges_txt.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(merges_txt);
+    refuse_other_text(merges)?;
     let merges = std::str::from_utf8(merges)
         .map_err(|error| bad(format!("merges.txt is not UTF-8 from byte {} on", error.valid_up_to())))?;
     // As the library does, a line of the version says nothing wherever it stands. A blank at the end of a line is no
@@ -137,6 +135,25 @@ pub(super) fn vocab_merges(vocab_json: &[u8], merges_txt: &[u8]) -> Result<Parts
         false => line.trim_end_matches([' ', '\t', '\r']).to_owned(),
     });
     Ok(Parts { tokens, merges: merges.collect(), lines: true, ..Parts::default() })
+}
+
+/// Refuses what plainly is no list of merges. A merge may begin as a web page or a JSON file does, but no line of one
+/// holds a zero.
+fn refuse_other_text(merges: &[u8]) -> Result<()> {
+    let text = merges.trim_ascii_start();
+    let begins = |with: &[u8]| text.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
+    let what = if text.is_empty() {
+        None
+    } else if matches!(text, [first, second, ..] if (*first == 0) != (*second == 0)) {
+        Some("text in UTF-16; save it as UTF-8")
+    } else if begins(b"{\"error") {
+        Some("a server's error; download it again")
+    } else if text.first() != Some(&b'<') || begins(b"<!doctype") || begins(b"<html") || begins(b"<?xml") {
+        json_file::something_else(merges)
+    } else {
+        None
+    };
+    what.map_or(Ok(()), |what| Err(bad(format!("merges.txt is not a list of merges but {what}"))))
 }
 
 /// Vocabulary and merges alone do not say how text is prepared for them; the class that reads them does.

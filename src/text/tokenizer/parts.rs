@@ -110,10 +110,12 @@ impl Tokenizer {
             }
         }
         if let Some(first) = holes.first() {
-            let count = holes.len();
-            notices.push(format!(
-                "{count} ids of the vocabulary have no token, the first is {first}: they are never chosen"
-            ));
+            notices.push(match holes.len() {
+                1 => format!("the id {first} of the vocabulary has no token: it is never chosen"),
+                count => {
+                    format!("{count} ids of the vocabulary have no token, the first is {first}: they are never chosen")
+                }
+            });
         }
         let pairs = pairs(&merges, lines, &vocab, &mut digest)?;
         let missing = alphabet::missing(&vocab, &pairs)?;
