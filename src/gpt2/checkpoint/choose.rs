@@ -110,6 +110,23 @@ pub(super) fn companions(
             Some((other, _)) => notices.push(copy(files[*other].name, files[place].name)),
         }
     }
+    // tokenizer.json is read before the two files of the other form, but not where it lies farther off than they.
+    let apart = |name: &str| chosen.iter().find(|(_, known)| known == name).map(|(place, _)| rank(*place).0);
+    if let (Some(whole), Some(vocab), Some(merges)) =
+        (apart("tokenizer.json"), apart("vocab.json"), apart("merges.txt"))
+        && whole > vocab.max(merges)
+    {
+        chosen.retain(|(place, known)| {
+            let keep = known != "tokenizer.json";
+            if !keep {
+                notices.push(format!(
+                    "{} was left aside: vocab.json and merges.txt are nearer to the weights",
+                    files[*place].name
+                ));
+            }
+            keep
+        });
+    }
     chosen.sort();
     for (place, known) in &chosen {
         if published(files[*place].name) != *known {

@@ -194,6 +194,29 @@ mod tests {
     }
 
     #[test]
+    fn the_tokenizer_beside_the_weights_comes_before_another_farther_off() {
+        let files: &[(&str, &[u8])] = &[
+            ("a/model.safetensors", SAFETENSORS),
+            ("a/vocab.json", b"{}"),
+            ("a/merges.txt", b""),
+            ("b/tokenizer.json", b"{}"),
+        ];
+        let got = sorted(files).unwrap();
+        assert_eq!(got.companions, [(1, "vocab.json".into()), (2, "merges.txt".into())]);
+        assert!(
+            got.notices.iter().any(|notice| notice.contains("b/tokenizer.json was left aside")),
+            "{:?}",
+            got.notices
+        );
+        // Nearer or as near, tokenizer.json stays.
+        for place in ["a/tokenizer.json", "tokenizer.json"] {
+            let files: &[(&str, &[u8])] =
+                &[("a/m.safetensors", SAFETENSORS), ("vocab.json", b"{}"), ("merges.txt", b""), (place, b"{}")];
+            assert_eq!(sorted(files).unwrap().companions.len(), 3);
+        }
+    }
+
+    #[test]
     fn a_gguf_file_is_the_model_or_lends_its_tokenizer() {
         assert_eq!(streams(&[("a", b"GGUF")]), [(0, false)]);
         let both: &[(&str, &[u8])] = &[("a.gguf", b"GGUF"), ("x", SAFETENSORS), ("y", SAFETENSORS)];
