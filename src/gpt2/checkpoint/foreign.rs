@@ -102,9 +102,15 @@ pub(super) fn unknown(name: &str) -> Refusal {
     Refusal { error: not_a_model(name, "of no known kind", None), is_model: false }
 }
 
-/// Refuses what is plainly another kind of file.
+/// Refuses what plainly is another kind of file than the JSON that `name` should be.
 pub(super) fn refuse(name: &str, bytes: &[u8]) -> Result<()> {
-    refusal(name, bytes).map_or(Ok(()), |refusal| Err(refusal.error))
+    if bytes.is_empty() {
+        return Err(Error::new(ErrorKind::DamagedModel, format!("{name} is empty; download it again")));
+    }
+    kind(name, bytes).map_or(Ok(()), |Kind { what, advice, .. }| {
+        let advice = advice.unwrap_or("download it again");
+        Err(Error::new(ErrorKind::NotAModel, format!("{name} is {what}; {advice}")))
+    })
 }
 
 fn kind(name: &str, bytes: &[u8]) -> Option<Kind> {

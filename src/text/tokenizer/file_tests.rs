@@ -231,6 +231,7 @@ fn what_would_change_the_ids_is_refused_by_name() {
         ("tokenizer_config.json", json!({"added_tokens_decoder": {"7": {"content": "?!"}}}), "the id 7, which is"),
         ("added_tokens.json", json!({"<pad>": u32::MAX}), "the id 4294967295"),
         ("added_tokens.json", json!(["<pad>"]), "added_tokens.json is not a JSON object"),
+        ("added_tokens.json", json!({"<pad>": 300, "<sep>": 300}), "gives the id 300 twice"),
         ("special_tokens_map.json", json!({"pad_token": {"lstrip": true}}), "`pad_token`"),
     ] {
         refused(tiny_with(&[(name, value)]), says);

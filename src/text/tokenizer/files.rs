@@ -34,10 +34,7 @@ impl Tokenizer {
                 let mut parts = vocab_merges(vocab, merges)?;
                 if let Some(bytes) = find("added_tokens.json") {
                     let added: HashMap<String, u32> = parse("added_tokens.json", TOKENS_AND_IDS, bytes)?;
-                    let added = added.into_iter().map(|(content, id)| {
-                        (id, AddedToken { special: false, normalized: true, ..AddedToken::special(content) })
-                    });
-                    add(&mut parts, "added_tokens.json", added.collect())?;
+                    add(&mut parts, "added_tokens.json", by_id(added)?)?;
                 }
                 if let Some(bytes) = find(CONFIG) {
                     refuse_other_class(bytes)?;
@@ -119,6 +116,19 @@ struct Roles {
     bos: Option<String>,
     /// By each file that names one; the last counts.
     eos: Vec<(String, String)>,
+}
+
+/// The tokens of `added_tokens.json` by their ids, of which it may give none twice.
+fn by_id(added: HashMap<String, u32>) -> Result<BTreeMap<u32, AddedToken>> {
+    let mut tokens = BTreeMap::new();
+    for (content, id) in added {
+        let token = AddedToken { special: false, normalized: true, ..AddedToken::special(&content) };
+        if let Some(other) = tokens.insert(id, token) {
+            let other = other.content;
+            return Err(bad(format!("added_tokens.json gives the id {id} twice, to {other:?} and to {content:?}")));
+        }
+    }
+    Ok(tokens)
 }
 
 /// The parts that `vocab.json` and `merges.txt` hold.
