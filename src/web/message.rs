@@ -33,7 +33,7 @@ const LONGEST_LIST: u32 = 1 << 8;
 pub fn request(message: &JsValue) -> Result<Request> {
     let fields = Fields::of(message, "the message")?;
     let kind = fields.text("type")?;
-    fields.only(match kind.as_str() {
+    fields.refuse_others(match kind.as_str() {
         "load" => &["type", "id", "name", "files", "precision", "sha256"],
         "generate" => &["type", "id", "prompt", "options", "cancelled"],
         "cancel" | "unload" | "ping" => &["type", "id"],
@@ -88,7 +88,7 @@ fn files(fields: &Fields<'_>) -> Result<Vec<ModelFile>> {
 
 fn file(given: &JsValue) -> Result<ModelFile> {
     let fields = Fields::of(given, "a file")?;
-    fields.only(&["name", "blob", "stream", "size"])?;
+    fields.refuse_others(&["name", "blob", "stream", "size"])?;
     let size = fields.get("size")?;
     let known = size.as_f64().filter(|size| size.is_finite() && *size >= 0.0);
     if known.is_none() && !absent(&size) {
@@ -160,7 +160,7 @@ impl<'a> Fields<'a> {
         Ok((0..names.length()).filter_map(move |place| short(names.get(place))))
     }
 
-    fn only(&self, known: &[&str]) -> Result<()> {
+    fn refuse_others(&self, known: &[&str]) -> Result<()> {
         match self.names()?.find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(refused(format!("{} has a field `{name}` that the protocol does not know", self.what))),
             None => Ok(()),
