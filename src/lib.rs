@@ -66,6 +66,7 @@
 
 pub mod engine;
 pub mod error;
+mod foreign_tokenizer;
 pub mod generate;
 pub mod gpt2;
 mod json;

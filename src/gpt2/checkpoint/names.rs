@@ -1,5 +1,7 @@
 //! What files are called, by whoever published them and by whatever kept them.
 
+use crate::foreign_tokenizer;
+
 /// Files that belong to a model and are no weights, under the names they are published with. They are small.
 const COMPANIONS: [&str; 11] = [
     "config.json",
@@ -18,22 +20,6 @@ const COMPANIONS: [&str; 11] = [
 
 /// What the name of an index of several weights files ends in.
 const INDEX: &str = ".safetensors.index.json";
-
-/// Files that hold a tokenizer of another kind than GPT-2's, and what kind that is.
-const FOREIGN_TOKENIZERS: [(&str, &str); 12] = [
-    ("vocab.txt", "the vocabulary of a WordPiece tokenizer, as BERT has it"),
-    ("tokenizer.model", "a SentencePiece tokenizer, as Llama has it"),
-    ("spiece.model", "a SentencePiece tokenizer, as T5 has it"),
-    ("spm.model", "a SentencePiece tokenizer"),
-    ("sentencepiece.model", "a SentencePiece tokenizer"),
-    ("sentencepiece.bpe.model", "a SentencePiece tokenizer"),
-    ("source.spm", "a SentencePiece tokenizer, as Marian has it"),
-    ("target.spm", "a SentencePiece tokenizer, as Marian has it"),
-    ("bpe.codes", "the merges of a BPE on characters"),
-    ("tekken.json", "Mistral's tokenizer"),
-    ("dict.txt", "the dictionary of a fairseq model"),
-    ("meta.pkl", "a Python pickle, in which nanoGPT keeps the characters of a model"),
-];
 
 /// A file's name without folders.
 pub(super) fn base_name(name: &str) -> &str {
@@ -123,9 +109,7 @@ pub(super) fn is_index(name: &str) -> bool {
 
 /// What kind of tokenizer a file holds, if by its name that is none GPT-2 can have.
 pub(super) fn foreign_tokenizer(name: &str) -> Option<&'static str> {
-    let name = published(name);
-    let known = FOREIGN_TOKENIZERS.iter().find(|(known, _)| *known == name).map(|(_, what)| *what);
-    known.or_else(|| name.ends_with(".tiktoken").then_some("a tokenizer of tiktoken"))
+    foreign_tokenizer::kind(&published(name))
 }
 
 #[cfg(test)]

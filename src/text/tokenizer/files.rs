@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::foreign_tokenizer;
 use crate::json as json_file;
 
 use super::added::AddedToken;
@@ -75,18 +76,10 @@ fn base_name(path: &str) -> &str {
 const CONFIG: &str = "tokenizer_config.json";
 const TOKENS_AND_IDS: &str = "a JSON object of tokens and ids";
 
-/// Files of tokenizers of other kinds, and what these are.
-const FOREIGN: [(&str, &str); 5] = [
-    ("vocab.txt", "a WordPiece vocabulary, as BERT's"),
-    ("spiece.model", "a SentencePiece model"),
-    ("spm.model", "a SentencePiece model"),
-    ("tokenizer.model", "a SentencePiece model"),
-    ("sentencepiece.bpe.model", "a SentencePiece model"),
-];
-
 /// The refusal of files without `name` among them.
 fn missing(files: &[(&str, &[u8])], name: &str) -> Error {
-    let foreign = FOREIGN.iter().find(|(name, _)| find(files, name).is_some());
+    let names = files.iter().map(|(path, _)| base_name(path));
+    let foreign = names.filter_map(|name| Some((name, foreign_tokenizer::kind(name)?))).next();
     let foreign = foreign.map_or(String::new(), |(name, kind)| {
         format!("; {name} is {kind}, and only GPT-2's byte-level BPE is supported")
     });
