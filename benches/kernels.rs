@@ -8,7 +8,7 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use gpt2_web::kernels::exp::exp;
 use gpt2_web::kernels::rows::{self, Pair, Quarter};
-use gpt2_web::kernels::{self, BLOCK, GROUP, Product, Quantised, Weights};
+use gpt2_web::kernels::{self, BLOCK, DEFAULT_READERS as READERS, GROUP, Product, Quantised, Weights};
 
 /// Outputs and inputs of the matrices of a block.
 const SHAPES: [(usize, usize); 4] = [(2304, 768), (768, 768), (3072, 768), (768, 3072)];
@@ -27,7 +27,7 @@ fn product<W: Weights>(criterion: &mut Criterion, precision: &str, product: Prod
             let (mut quantised, mut out) = (vec![Quantised::EMPTY; x.len() / BLOCK], vec![0.0; rows * outputs]);
             group.throughput(Throughput::Elements((rows * outputs * inputs) as u64));
             group.bench_function(BenchmarkId::new(format!("{outputs}x{inputs}"), rows), |bencher| {
-                bencher.iter(|| product(black_box(&weights), &x, inputs, &mut quantised, &mut out, outputs));
+                bencher.iter(|| product(black_box(&weights), &x, inputs, &mut quantised, &mut out, outputs, READERS));
             });
         }
     }

@@ -3,7 +3,7 @@
 use super::linear::BLOCK;
 use super::memory;
 use crate::error;
-use crate::kernels::{GROUP, Product, Quantised, Weights};
+use crate::kernels::{self, GROUP, Product, Quantised, Weights};
 
 /// A matrix `[out, in]` in groups of four outputs, the blocks of each one after the other.
 #[derive(Clone, PartialEq)]
@@ -64,7 +64,7 @@ impl<W: Weights> Blocks<W> {
         if quantised.len() < blocks {
             quantised.resize(blocks, Quantised::EMPTY);
         }
-        product(&self.data, x, self.inputs, &mut quantised[..blocks], out, self.outputs);
+        product(&self.data, x, self.inputs, &mut quantised[..blocks], out, self.outputs, kernels::readers());
     }
 
     /// Bytes held.

@@ -21,22 +21,28 @@ pub trait Weights: Copy + PartialEq + 'static {
     fn get(&self, output: usize) -> ([i8; BLOCK], f32);
 }
 
-/// Four blocks of 8-bit numbers, -128 to 127.
+/// What is added to an 8-bit number to hold it, and the bit that does it. Instructions that take one side without a sign
+/// meet the weights as they lie; the others get the sign back on the way, most of them for nothing.
+pub(super) const SIGN: u8 = 1 << 7;
+
+/// Four blocks of 8-bit numbers, -128 to 127, held as 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(16))]
 pub struct Q8 {
     /// Four inputs of the first output, the same four of the second, third and fourth, and then the next four inputs.
-    pub(super) quads: [[i8; 4 * GROUP]; BLOCK / 4],
+    pub(super) quads: [[u8; 4 * GROUP]; BLOCK / 4],
     pub(super) scales: [f32; GROUP],
 }
 
 impl Weights for Q8 {
-    const ZERO: Self = Self { quads: [[0; 16]; 8], scales: [0.0; GROUP] };
+    const ZERO: Self = Self { quads: [[SIGN; 16]; 8], scales: [0.0; GROUP] };
     const NUMBERS: [i8; 7] = [-128, 127, -127, 0, 1, -65, 98];
 
     fn set(&mut self, output: usize, numbers: &[i8; BLOCK], scale: f32) {
         for (quad, numbers) in self.quads.iter_mut().zip(numbers.as_chunks::<4>().0) {
-            quad[4 * output..][..4].copy_from_slice(numbers);
+            for (byte, number) in quad[4 * output..][..4].iter_mut().zip(numbers) {
+                *byte = *number as u8 ^ SIGN;
+            }
         }
         self.scales[output] = scale;
     }
@@ -44,7 +50,9 @@ impl Weights for Q8 {
     fn get(&self, output: usize) -> ([i8; BLOCK], f32) {
         let mut numbers = [0; BLOCK];
         for (quad, numbers) in self.quads.iter().zip(numbers.as_chunks_mut::<4>().0) {
-            numbers.copy_from_slice(&quad[4 * output..][..4]);
+            for (number, byte) in numbers.iter_mut().zip(&quad[4 * output..][..4]) {
+                *number = (byte ^ SIGN) as i8;
+            }
         }
         (numbers, self.scales[output])
     }

@@ -11,6 +11,8 @@
 pub mod activations;
 pub mod blocks;
 pub mod exp;
+#[cfg(target_feature = "simd128")]
+mod lanes;
 pub mod product;
 #[cfg(target_feature = "simd128")]
 pub mod relaxed;
@@ -20,7 +22,7 @@ pub mod scalar;
 pub mod simd128;
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 pub use activations::Quantised;
 pub use blocks::{Q4, Q8, Weights};
@@ -31,46 +33,42 @@ pub const BLOCK: usize = 32;
 /// Outputs whose weights lie side by side.
 pub const GROUP: usize = 4;
 
+/// Times eight inputs in a block. The inner loops of the vector kernels are told it by whoever cannot be seen through by
+/// the compiler: it would unroll them, then move each sum's operations together, and leave the engine with more vectors
+/// at a time than there are registers.
+pub const EIGHTS: usize = BLOCK / 8;
+
+/// How many places of a matrix a row of activations may be multiplied with at a time. Whichever it is, the products are
+/// the same; which is fastest depends on the machine ([`set_readers`]).
+pub const READERS: [usize; 3] = [2, 4, 8];
+
+/// The number of readers as long as nobody has tried which is the fastest: nowhere the worst, because it keeps several
+/// of a memory's lines on their way and fits the registers.
+pub const DEFAULT_READERS: usize = 4;
+
 /// One way to multiply blocks of weights with blocks of activations.
 pub trait Kernel {
     /// The blocks of weights it takes.
     type Weights: Weights;
 
-    /// Positions that share one reading of the weights, 3 or 4: as many as the registers hold sums for.
+    /// Positions that share one reading of the weights, 2 or 3: with 4 groups of outputs or 2 these are as many as the
+    /// registers hold sums for.
     const POSITIONS: usize;
 
     /// A block of activations as this kernel reads it.
     fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised;
 
     /// The products of `N` rows of activations with `G` groups of four outputs. Each row has as many blocks as each
-    /// group.
+    /// group. `eights` is [`EIGHTS`].
     fn tile<const G: usize, const N: usize>(
         weights: [&[Self::Weights]; G],
         x: [&[Quantised]; N],
+        eights: usize,
     ) -> [[[f32; GROUP]; N]; G];
 }
 
-/// The blocks that both sides have of each row.
-#[cfg(target_feature = "simd128")]
-#[inline(always)]
-fn common<W, const G: usize, const N: usize>(weights: &[&[W]; G], x: &[&[Quantised]; N]) -> usize {
-    let lens = weights.iter().map(|row| row.len()).chain(x.iter().map(|row| row.len()));
-    lens.min().unwrap_or_default()
-}
-
-/// The block `index` of each row.
-///
-/// # Safety
-/// All rows have more blocks than that.
-#[cfg(target_feature = "simd128")]
-#[inline(always)]
-unsafe fn at<'a, T, const R: usize>(rows: &[&'a [T]; R], index: usize) -> [&'a T; R] {
-    // SAFETY: the caller's promise.
-    rows.map(|row| unsafe { row.get_unchecked(index) })
-}
-
 /// A whole matrix times rows of activations; [`product::product`] says what it takes.
-pub type Product<W> = fn(&[W], &[f32], usize, &mut [Quantised], &mut [f32], usize);
+pub type Product<W> = fn(&[W], &[f32], usize, &mut [Quantised], &mut [f32], usize, usize);
 
 /// The products of one instruction set.
 #[derive(Debug, Clone, Copy)]
@@ -112,6 +110,19 @@ pub fn active() -> &'static Products {
 /// Uses other products from now on. They must give the same bits, or runs could not be repeated.
 pub fn activate(products: &'static Products) {
     ACTIVE.store(core::ptr::from_ref(products).cast_mut(), Ordering::Release);
+}
+
+static ACTIVE_READERS: AtomicUsize = AtomicUsize::new(DEFAULT_READERS);
+
+/// The number of readers in use, one of [`READERS`].
+pub fn readers() -> usize {
+    ACTIVE_READERS.load(Ordering::Relaxed)
+}
+
+/// Uses another number of readers from now on, one of [`READERS`].
+pub fn set_readers(readers: usize) {
+    debug_assert!(READERS.contains(&readers), "{readers} readers");
+    ACTIVE_READERS.store(readers, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -1,20 +1,15 @@
 //! A whole matrix times rows of activations.
 
+use core::hint::black_box;
+
 use super::activations::quantise;
-use super::{BLOCK, GROUP, Kernel, Quantised};
-
-/// Groups of outputs that one row of activations meets at a time. They are taken from as many places of the matrix,
-/// an eighth of it apart: the processor fetches ahead of each reader on its own, and one reader alone gets little more
-/// than half of what the memory gives.
-const READERS: usize = 8;
-
-/// Groups of outputs in a tile of several rows: these are bound by arithmetic, and more would not fit the registers.
-const TILE_GROUPS: usize = 2;
+use super::{BLOCK, EIGHTS, GROUP, Kernel, Quantised};
 
 /// `x` (`[n, inputs]`) times the transposed matrix `weights` (`[outputs / GROUP, inputs / BLOCK]`, both rounded up to
-/// whole ones), into `out` (`[n, outputs]`). `quantised` is room for a block of each 32 numbers in `x`.
+/// whole ones), into `out` (`[n, outputs]`). `quantised` is room for a block of each 32 numbers in `x`. One row of
+/// activations is multiplied with the outputs of `readers` places at a time, one of [`READERS`](super::READERS).
 ///
-/// A row of the result is the same whatever other rows there are.
+/// A row of the result is the same whatever other rows there are, and for any number of readers.
 pub fn product<K: Kernel>(
     weights: &[K::Weights],
     x: &[f32],
@@ -22,10 +17,12 @@ pub fn product<K: Kernel>(
     quantised: &mut [Quantised],
     out: &mut [f32],
     outputs: usize,
+    readers: usize,
 ) {
     check(weights, x, inputs, quantised, out, outputs);
     prepare(K::prepare, x, quantised);
-    multiply::<K>(weights, quantised, inputs / BLOCK, out, outputs);
+    let shape = Shape { blocks: inputs / BLOCK, outputs, readers, eights: black_box(EIGHTS) };
+    shape.multiply::<K>(weights, quantised, out);
 }
 
 /// Refuses slices that do not belong together.
@@ -49,26 +46,24 @@ pub fn prepare(kernel: fn(&[i8; BLOCK], f32) -> Quantised, x: &[f32], quantised:
     }
 }
 
-/// Rows of `blocks` prepared blocks times the transposed matrix, into `out`.
-pub fn multiply<K: Kernel>(weights: &[K::Weights], x: &[Quantised], blocks: usize, out: &mut [f32], outputs: usize) {
-    let shape = Shape { blocks, outputs };
-    if x.len() == blocks {
-        shape.rows::<K, READERS, 1>(weights, x, out);
-    } else if K::POSITIONS == 3 {
-        shape.rows::<K, TILE_GROUPS, 3>(weights, x, out);
-    } else {
-        shape.rows::<K, TILE_GROUPS, 4>(weights, x, out);
-    }
+/// What a product is of.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Shape {
+    /// Blocks of a row.
+    pub blocks: usize,
+    /// Rows of the transposed matrix.
+    pub outputs: usize,
+    /// Places of the matrix that one row of activations is multiplied with at a time, as far apart as there are groups
+    /// for: a processor fetches ahead of each reader on its own, and one reader alone gets little more than half of what
+    /// the memory gives.
+    pub readers: usize,
+    /// [`EIGHTS`].
+    pub eights: usize,
 }
 
 // From here on nothing panics, because a panic has a text, and a module that works in another's memory has no place for
 // one: parts that are not there are empty. `check` has seen to it that all are there.
-
-struct Shape {
-    /// Blocks of a row.
-    blocks: usize,
-    outputs: usize,
-}
 
 /// Row `index` of rows that are `len` long.
 #[inline(always)]
@@ -89,6 +84,18 @@ fn touch<W>(blocks: &[W], first: usize, count: usize, of: usize) {
 }
 
 impl Shape {
+    /// Prepared rows of activations times the transposed matrix, into `out`.
+    pub fn multiply<K: Kernel>(&self, weights: &[K::Weights], x: &[Quantised], out: &mut [f32]) {
+        // Several rows are bound by arithmetic: tiles are as large as the registers allow.
+        match (x.len() == self.blocks, self.readers, K::POSITIONS) {
+            (true, 2, _) => self.rows::<K, 2, 1>(weights, x, out),
+            (true, 8, _) => self.rows::<K, 8, 1>(weights, x, out),
+            (true, ..) => self.rows::<K, 4, 1>(weights, x, out),
+            (false, _, 2) => self.rows::<K, 4, 2>(weights, x, out),
+            (false, ..) => self.rows::<K, 2, 3>(weights, x, out),
+        }
+    }
+
     /// All groups, `G` at a time; and one at a time those that are left.
     fn rows<K: Kernel, const G: usize, const N: usize>(
         &self,
@@ -132,7 +139,6 @@ impl Shape {
         match rows - whole {
             1 => self.tile::<K, G, 1>(weights, groups, x, whole, out),
             2 => self.tile::<K, G, 2>(weights, groups, x, whole, out),
-            3 => self.tile::<K, G, 3>(weights, groups, x, whole, out),
             _ => {}
         }
     }
@@ -147,7 +153,8 @@ impl Shape {
         first: usize,
         out: &mut [f32],
     ) {
-        let sums = K::tile(weights, core::array::from_fn::<_, N, _>(|index| row(x, first + index, self.blocks)));
+        let x = core::array::from_fn::<_, N, _>(|index| row(x, first + index, self.blocks));
+        let sums = K::tile(weights, x, self.eights);
         for (group, sums) in groups.into_iter().zip(sums) {
             let column = group * GROUP;
             for (index, sums) in sums.iter().enumerate() {
@@ -174,7 +181,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::scalar::{Integers, Scalar};
-    use super::super::{Q4, Q8, Weights};
+    use super::super::{Q4, Q8, READERS, Weights};
     use super::*;
 
     /// A block of each output's row, and its scale.
@@ -213,10 +220,12 @@ mod tests {
 
     fn check<W: Weights + Integers>(rows: &[Row], x: &[f32]) {
         let (inputs, outputs) = (rows[0].len() * BLOCK, rows.len());
-        let mut out = vec![7.0; x.len() / inputs * outputs];
         let mut quantised = vec![Quantised::EMPTY; x.len() / BLOCK];
-        product::<Scalar<W>>(&pack::<W>(rows), x, inputs, &mut quantised, &mut out, outputs);
-        assert_eq!(bits(&out), bits(&definition(rows, x)));
+        for readers in READERS {
+            let mut out = vec![7.0; x.len() / inputs * outputs];
+            product::<Scalar<W>>(&pack::<W>(rows), x, inputs, &mut quantised, &mut out, outputs, readers);
+            assert_eq!(bits(&out), bits(&definition(rows, x)), "{readers} readers");
+        }
     }
 
     fn scale() -> impl Strategy<Value = f32> {

@@ -1,35 +1,244 @@
 //! The products in vectors of 128 bits where the engine has relaxed SIMD: one instruction multiplies sixteen pairs of
-//! 8-bit numbers and adds them to four sums. Not all engines that have SIMD have that, so the products are compiled into
-//! a module of their own (`relaxed/`); what prepares the activations for them needs no more than SIMD.
+//! 8-bit numbers and adds neighbours. Not all engines that have SIMD have that, so the products are compiled into a module
+//! of their own (`relaxed/`); what prepares the activations for them needs no more than SIMD.
 //!
-//! What that instruction gives depends on the machine where its second operand is beyond 0..=127, or where a pair of
-//! products overflows 16 bits. Neither happens here: that operand is a size of at most 127 or a nibble, and 2 · 128 ·
-//! 127 is below 2^15. So the sums are exact, and those of the other kernels.
+//! What such an instruction gives depends on the processor where its second operand is beyond 0..=127, or where two
+//! products overflow 16 bits. [`Dot`] says which kinds there are, and [`Dot::of`] tells them apart. [`Pairs8`], [`Pairs4`]
+//! and [`Fours4`] keep to what is the same everywhere. [`Unsigned8`] and [`Signed8`] are for one kind each, on which they
+//! need half as many instructions.
 
-use core::arch::wasm32::{i8x16_abs, i8x16_shr, i8x16_shuffle, i32x4_shuffle, v128_and};
+use core::arch::wasm32::{
+    i8x16_abs, i8x16_shr, i8x16_shuffle, i8x16_splat, i16x8_add, i16x8_splat, i32x4_add, i32x4_dot_i16x8,
+    i32x4_shuffle, u16x8_shr, v128, v128_and, v128_load, v128_xor,
+};
+use core::marker::PhantomData;
 
-use super::blocks::OFFSET;
+use super::blocks::{OFFSET, SIGN};
+use super::lanes::{Lanes, splats};
 use super::simd128::{bytes, halves, sum};
-use super::{BLOCK, Quantised};
+use super::{BLOCK, Q4, Q8, Quantised};
 
-/// A block as the product of 8-bit weights reads it: four signs, the four sizes they belong to, and so on.
+/// How an engine multiplies and adds four neighbours, which the specification of relaxed SIMD leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dot {
+    /// The second operand has no sign, and the sum of four products is exact: `vpdpbusd` of x86 processors with VNNI.
+    Unsigned,
+    /// Both operands have signs, and the sum is exact: `sdot` of ARM processors, `vpdpbssd` of the newest x86.
+    Signed,
+    /// Two products are added in 16 bits first, and these then: all others.
+    Pairs,
+}
+
+impl Dot {
+    /// The first and the second operand's lanes that tell the kinds apart.
+    pub const PROBE: (i8, u8) = (-128, 255);
+
+    /// The kind whose sum of four products of [`PROBE`](Self::PROBE) this is.
+    pub fn of(sum: i32) -> Self {
+        const FOUR: i32 = 4 * Dot::PROBE.0 as i32;
+        const UNSIGNED: i32 = FOUR * Dot::PROBE.1 as i32;
+        const SIGNED: i32 = FOUR * Dot::PROBE.1 as i8 as i32;
+        match sum {
+            UNSIGNED => Self::Unsigned,
+            SIGNED => Self::Signed,
+            _ => Self::Pairs,
+        }
+    }
+}
+
+/// The relaxed instructions: the engine's, or a test's that acts one out.
+pub trait Instructions {
+    /// The products of 16 numbers each, neighbours added in 16 bits: `i16x8.relaxed_dot_i8x16_i7x16_s`.
+    fn pairs(a: v128, b: v128) -> v128;
+
+    /// The products of 16 numbers each, every four added to `sums`: `i32x4.relaxed_dot_i8x16_i7x16_add_s`.
+    fn fours(a: v128, b: v128, sums: v128) -> v128;
+}
+
+/// 8-bit weights. An activation is taken apart into size and sign, and the sign is given to the weight: by inverting its
+/// bits, which makes `w` to `-w - 1`. The 1 is made good by a sum of the sizes, once for a block. Two products stay below
+/// 2^15: 2 * 128 * 127.
+///
+/// Neighbours are added by a multiplication with 1: the instruction that adds four makes itself that 1 anew each time.
+pub struct Pairs8<I>(PhantomData<I>);
+
+/// For [`Pairs8`]: what is to be inverted of four weights, the four sizes they meet, and so on.
 #[inline(always)]
-pub fn prepare8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+pub fn prepare_pairs8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
     let numbers = halves(numbers);
     let (signs, sizes) = (numbers.map(|numbers| i8x16_shr(numbers, 7)), numbers.map(|numbers| i8x16_abs(numbers)));
     let negative = [v128_and(signs[0], sizes[0]), v128_and(signs[1], sizes[1])];
     let quads = |half: usize| {
-        let (signs, sizes) = (signs[half], sizes[half]);
-        [i32x4_shuffle::<0, 4, 1, 5>(signs, sizes), i32x4_shuffle::<2, 6, 3, 7>(signs, sizes)]
+        // The weights' own sign is given back by the same inversion.
+        let (inverted, sizes) = (v128_xor(signs[half], i8x16_splat(SIGN as i8)), sizes[half]);
+        [i32x4_shuffle::<0, 4, 1, 5>(inverted, sizes), i32x4_shuffle::<2, 6, 3, 7>(inverted, sizes)]
     };
     let ([a, b], [c, d]) = (quads(0), quads(1));
     Quantised { bytes: bytes([a, b, c, d]), start: sum(negative), scale }
 }
 
-/// A block as the product of 4-bit weights reads it: of each eight inputs first those of the lower nibbles of an
-/// output's four bytes, then those of the upper.
+impl<I: Instructions> Lanes for Pairs8<I> {
+    type Weights = Q8;
+    type Sum = v128;
+
+    const POSITIONS: usize = 2;
+    const WEIGHT_BYTES: usize = 32;
+    const X_BYTES: usize = 16;
+
+    #[inline(always)]
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+        prepare_pairs8(numbers, scale)
+    }
+
+    #[inline(always)]
+    fn start(start: v128) -> v128 {
+        start
+    }
+
+    #[inline(always)]
+    unsafe fn add<const G: usize, const N: usize>(
+        sums: &mut [[v128; N]; G],
+        weights: [*const u8; G],
+        x: [*const u8; N],
+    ) {
+        let ones = i16x8_splat(1);
+        for quad in 0..2 {
+            // SAFETY: eight of the sixteen bytes are read.
+            let (inverted, sizes) = unsafe { (splats(x, 8 * quad), splats(x, 8 * quad + 4)) };
+            for (weights, sums) in weights.into_iter().zip(&mut *sums) {
+                // SAFETY: a vector is sixteen of the 32 bytes.
+                let weights = unsafe { v128_load(weights.add(16 * quad).cast()) };
+                for (row, sum) in sums.iter_mut().enumerate() {
+                    let pairs = I::pairs(v128_xor(weights, inverted[row]), sizes[row]);
+                    *sum = i32x4_add(*sum, i32x4_dot_i16x8(pairs, ones));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn products(sum: v128) -> v128 {
+        sum
+    }
+}
+
+/// 8-bit weights on engines that take [`Dot::Unsigned`]: as they lie there, 128 greater than they are. The sum begins with
+/// as much less.
+pub struct Unsigned8<I>(PhantomData<I>);
+
+/// For [`Unsigned8`]: the numbers as they are.
 #[inline(always)]
-pub fn prepare4(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+pub fn prepare_unsigned8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    let [a, b] = halves(numbers);
+    Quantised { bytes: bytes([a, b, a, b]), start: -i32::from(SIGN) * sum([a, b]), scale }
+}
+
+impl<I: Instructions> Lanes for Unsigned8<I> {
+    type Weights = Q8;
+    type Sum = v128;
+
+    const POSITIONS: usize = 2;
+    const WEIGHT_BYTES: usize = 32;
+    const X_BYTES: usize = 8;
+
+    #[inline(always)]
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+        prepare_unsigned8(numbers, scale)
+    }
+
+    #[inline(always)]
+    fn start(start: v128) -> v128 {
+        start
+    }
+
+    #[inline(always)]
+    unsafe fn add<const G: usize, const N: usize>(
+        sums: &mut [[v128; N]; G],
+        weights: [*const u8; G],
+        x: [*const u8; N],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { add_fours(sums, weights, x, |weights, x, sum| I::fours(x, weights, sum)) }
+    }
+
+    #[inline(always)]
+    fn products(sum: v128) -> v128 {
+        sum
+    }
+}
+
+/// 8-bit weights on engines that take [`Dot::Signed`].
+pub struct Signed8<I>(PhantomData<I>);
+
+/// For [`Signed8`]: the numbers as they are.
+#[inline(always)]
+pub fn prepare_signed8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    Quantised { start: 0, ..prepare_unsigned8(numbers, scale) }
+}
+
+impl<I: Instructions> Lanes for Signed8<I> {
+    type Weights = Q8;
+    type Sum = v128;
+
+    const POSITIONS: usize = 2;
+    const WEIGHT_BYTES: usize = 32;
+    const X_BYTES: usize = 8;
+
+    #[inline(always)]
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+        prepare_signed8(numbers, scale)
+    }
+
+    #[inline(always)]
+    fn start(start: v128) -> v128 {
+        start
+    }
+
+    #[inline(always)]
+    unsafe fn add<const G: usize, const N: usize>(
+        sums: &mut [[v128; N]; G],
+        weights: [*const u8; G],
+        x: [*const u8; N],
+    ) {
+        let sign = i8x16_splat(SIGN as i8);
+        // SAFETY: the caller's promise.
+        unsafe { add_fours(sums, weights, x, |weights, x, sum| I::fours(v128_xor(weights, sign), x, sum)) }
+    }
+
+    #[inline(always)]
+    fn products(sum: v128) -> v128 {
+        sum
+    }
+}
+
+/// Adds the products of eight inputs by `dot`, of a vector of weights, the activations that it meets, and the sum so far.
+///
+/// # Safety
+/// 32 bytes may be read from each of `weights`, and 8 from each of `x`.
+#[inline(always)]
+unsafe fn add_fours<const G: usize, const N: usize>(
+    sums: &mut [[v128; N]; G],
+    weights: [*const u8; G],
+    x: [*const u8; N],
+    dot: impl Fn(v128, v128, v128) -> v128,
+) {
+    for quad in 0..2 {
+        // SAFETY: four of the eight bytes are read.
+        let x = unsafe { splats(x, 4 * quad) };
+        for (weights, sums) in weights.into_iter().zip(&mut *sums) {
+            // SAFETY: a vector is sixteen of the 32 bytes.
+            let weights = unsafe { v128_load(weights.add(16 * quad).cast()) };
+            for (sum, x) in sums.iter_mut().zip(x) {
+                *sum = dot(weights, x, *sum);
+            }
+        }
+    }
+}
+
+/// A block as the products of 4-bit weights read it: of each eight inputs first those of the lower nibbles of an output's
+/// four bytes, then those of the upper.
+#[inline(always)]
+pub fn prepare_nibbles(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
     let numbers = halves(numbers);
     let [a, b] =
         numbers.map(|numbers| i8x16_shuffle::<0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15>(numbers, numbers));
@@ -37,114 +246,125 @@ pub fn prepare4(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
     Quantised { bytes: bytes([a, b, a, b]), start, scale }
 }
 
-#[cfg(target_feature = "relaxed-simd")]
-pub use products::{Relaxed4, Relaxed8};
-
-#[cfg(target_feature = "relaxed-simd")]
-mod products {
-    use core::arch::wasm32::{
-        f32x4_splat, i8x16_splat, i32x4_relaxed_dot_i8x16_i7x16_add, i32x4_splat, u16x8_shr, v128_and, v128_load,
-        v128_load32_splat, v128_xor,
-    };
-
-    use super::super::simd128::{add_scaled, lanes};
-    use super::super::{BLOCK, GROUP, Kernel, Q4, Q8, Quantised, at, common};
-    use super::{prepare4, prepare8};
-
-    /// 8-bit weights. An activation is taken apart into size and sign, and the sign is given to the weight: by inverting
-    /// its bits, which makes `w` to `-w - 1`. The 1 is made good by a sum of the sizes, once for a block.
-    pub struct Relaxed8;
-
-    impl Kernel for Relaxed8 {
-        type Weights = Q8;
-
-        const POSITIONS: usize = 3;
-
-        #[inline(always)]
-        fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
-            prepare8(numbers, scale)
+/// Adds the products of eight inputs by `dot`, of a vector of nibbles, the activations that it meets, and the sum so far.
+///
+/// # Safety
+/// 16 bytes may be read from each of `weights`, and 8 from each of `x`.
+#[inline(always)]
+unsafe fn add_nibbles<const G: usize, const N: usize>(
+    sums: &mut [[v128; N]; G],
+    weights: [*const u8; G],
+    x: [*const u8; N],
+    dot: impl Fn(v128, v128, v128) -> v128,
+) {
+    let low = i8x16_splat(0x0f);
+    // SAFETY: eight bytes are read.
+    let (lows, highs) = unsafe { (splats(x, 0), splats(x, 4)) };
+    for group in 0..G {
+        // SAFETY: a vector is sixteen bytes.
+        let both = unsafe { v128_load(weights[group].cast()) };
+        let (lower, upper) = (v128_and(both, low), v128_and(u16x8_shr(both, 4), low));
+        for row in 0..N {
+            sums[group][row] = dot(upper, highs[row], dot(lower, lows[row], sums[group][row]));
         }
+    }
+}
 
-        #[inline(always)]
-        fn tile<const G: usize, const N: usize>(weights: [&[Q8]; G], x: [&[Quantised]; N]) -> [[[f32; GROUP]; N]; G] {
-            let mut sums = [[f32x4_splat(0.0); N]; G];
-            for block in 0..common(&weights, &x) {
-                // SAFETY: `block` is below what all have in common.
-                let (weights, x) = unsafe { (at(&weights, block), at(&x, block)) };
-                let mut products = [x.map(|x| i32x4_splat(x.start)); G];
-                for quad in 0..BLOCK / 4 {
-                    // SAFETY: four bytes each are read, of the 64 there are.
-                    let (signs, sizes) = (
-                        x.map(|x| unsafe { v128_load32_splat(x.bytes.as_ptr().add(8 * quad).cast()) }),
-                        x.map(|x| unsafe { v128_load32_splat(x.bytes.as_ptr().add(8 * quad + 4).cast()) }),
-                    );
-                    for (weights, products) in weights.iter().zip(&mut products) {
-                        // SAFETY: a vector is sixteen bytes.
-                        let weights = unsafe { v128_load(weights.quads[quad].as_ptr().cast()) };
-                        for (position, product) in products.iter_mut().enumerate() {
-                            let signed = v128_xor(weights, signs[position]);
-                            *product = i32x4_relaxed_dot_i8x16_i7x16_add(signed, sizes[position], *product);
-                        }
-                    }
-                }
-                for group in 0..G {
-                    for position in 0..N {
-                        let sum = &mut sums[group][position];
-                        let products = products[group][position];
-                        *sum = add_scaled(*sum, products, &weights[group].scales, x[position].scale);
-                    }
-                }
+/// 4-bit weights, in sums of 16 bits: a whole block's stay below 2^15, 16 * 15 * 127.
+pub struct Pairs4<I>(PhantomData<I>);
+
+impl<I: Instructions> Lanes for Pairs4<I> {
+    type Weights = Q4;
+
+    /// The sum of products, and what it begins with.
+    type Sum = (v128, v128);
+
+    const POSITIONS: usize = 2;
+    const WEIGHT_BYTES: usize = 16;
+    const X_BYTES: usize = 8;
+
+    #[inline(always)]
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+        prepare_nibbles(numbers, scale)
+    }
+
+    #[inline(always)]
+    fn start(start: v128) -> (v128, v128) {
+        (i16x8_splat(0), start)
+    }
+
+    #[inline(always)]
+    unsafe fn add<const G: usize, const N: usize>(
+        sums: &mut [[(v128, v128); N]; G],
+        weights: [*const u8; G],
+        x: [*const u8; N],
+    ) {
+        let mut pairs = sums.map(|sums| sums.map(|sum| sum.0));
+        // SAFETY: the caller's promise.
+        unsafe { add_nibbles(&mut pairs, weights, x, |nibbles, x, sum| i16x8_add(sum, I::pairs(x, nibbles))) };
+        for (sums, pairs) in sums.iter_mut().zip(pairs) {
+            for (sum, pairs) in sums.iter_mut().zip(pairs) {
+                sum.0 = pairs;
             }
-            lanes(sums)
         }
     }
 
-    /// 4-bit weights.
-    pub struct Relaxed4;
+    #[inline(always)]
+    fn products((pairs, start): (v128, v128)) -> v128 {
+        i32x4_add(start, i32x4_dot_i16x8(pairs, i16x8_splat(1)))
+    }
+}
 
-    impl Kernel for Relaxed4 {
-        type Weights = Q4;
+/// 4-bit weights on engines whose sum of four products is one instruction: all but [`Dot::Pairs`].
+pub struct Fours4<I>(PhantomData<I>);
 
-        const POSITIONS: usize = 4;
+impl<I: Instructions> Lanes for Fours4<I> {
+    type Weights = Q4;
+    type Sum = v128;
 
-        #[inline(always)]
-        fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
-            prepare4(numbers, scale)
-        }
+    const POSITIONS: usize = 2;
+    const WEIGHT_BYTES: usize = 16;
+    const X_BYTES: usize = 8;
 
-        #[inline(always)]
-        fn tile<const G: usize, const N: usize>(weights: [&[Q4]; G], x: [&[Quantised]; N]) -> [[[f32; GROUP]; N]; G] {
-            let low = i8x16_splat(0x0f);
-            let mut sums = [[f32x4_splat(0.0); N]; G];
-            for block in 0..common(&weights, &x) {
-                // SAFETY: `block` is below what all have in common.
-                let (weights, x) = unsafe { (at(&weights, block), at(&x, block)) };
-                let mut products = [x.map(|x| i32x4_splat(x.start)); G];
-                for eight in 0..BLOCK / 8 {
-                    // SAFETY: four bytes each are read, of the 64 there are.
-                    let (lows, highs) = (
-                        x.map(|x| unsafe { v128_load32_splat(x.bytes.as_ptr().add(8 * eight).cast()) }),
-                        x.map(|x| unsafe { v128_load32_splat(x.bytes.as_ptr().add(8 * eight + 4).cast()) }),
-                    );
-                    for (weights, products) in weights.iter().zip(&mut products) {
-                        // SAFETY: a vector is sixteen bytes.
-                        let both = unsafe { v128_load(weights.eights[eight].as_ptr().cast()) };
-                        let (lower, upper) = (v128_and(both, low), v128_and(u16x8_shr(both, 4), low));
-                        for (position, product) in products.iter_mut().enumerate() {
-                            *product = i32x4_relaxed_dot_i8x16_i7x16_add(lows[position], lower, *product);
-                            *product = i32x4_relaxed_dot_i8x16_i7x16_add(highs[position], upper, *product);
-                        }
-                    }
-                }
-                for group in 0..G {
-                    for position in 0..N {
-                        let sum = &mut sums[group][position];
-                        let products = products[group][position];
-                        *sum = add_scaled(*sum, products, &weights[group].scales, x[position].scale);
-                    }
-                }
-            }
-            lanes(sums)
-        }
+    #[inline(always)]
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+        prepare_nibbles(numbers, scale)
+    }
+
+    #[inline(always)]
+    fn start(start: v128) -> v128 {
+        start
+    }
+
+    #[inline(always)]
+    unsafe fn add<const G: usize, const N: usize>(
+        sums: &mut [[v128; N]; G],
+        weights: [*const u8; G],
+        x: [*const u8; N],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { add_nibbles(sums, weights, x, |nibbles, x, sum| I::fours(x, nibbles, sum)) }
+    }
+
+    #[inline(always)]
+    fn products(sum: v128) -> v128 {
+        sum
+    }
+}
+
+/// The instructions of the engine that runs this.
+#[cfg(target_feature = "relaxed-simd")]
+pub struct Native;
+
+#[cfg(target_feature = "relaxed-simd")]
+impl Instructions for Native {
+    #[inline(always)]
+    fn pairs(a: v128, b: v128) -> v128 {
+        core::arch::wasm32::i16x8_relaxed_dot_i8x16_i7x16(a, b)
+    }
+
+    #[inline(always)]
+    fn fours(a: v128, b: v128, sums: v128) -> v128 {
+        core::arch::wasm32::i32x4_relaxed_dot_i8x16_i7x16_add(a, b, sums)
     }
 }

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 
+use super::blocks::SIGN;
 use super::{BLOCK, GROUP, Kernel, Q4, Q8, Quantised, Weights};
 
 /// The reference, for any weights.
@@ -10,7 +11,7 @@ pub struct Scalar<W>(PhantomData<W>);
 impl<W: Weights + Integers> Kernel for Scalar<W> {
     type Weights = W;
 
-    const POSITIONS: usize = 4;
+    const POSITIONS: usize = 3;
 
     fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
         let mut bytes = [0; 2 * BLOCK];
@@ -20,7 +21,11 @@ impl<W: Weights + Integers> Kernel for Scalar<W> {
         Quantised { bytes, start: 0, scale }
     }
 
-    fn tile<const G: usize, const N: usize>(weights: [&[W]; G], x: [&[Quantised]; N]) -> [[[f32; GROUP]; N]; G] {
+    fn tile<const G: usize, const N: usize>(
+        weights: [&[W]; G],
+        x: [&[Quantised]; N],
+        _: usize,
+    ) -> [[[f32; GROUP]; N]; G] {
         weights.map(|weights| {
             x.map(|x| {
                 let mut sums = [0.0; GROUP];
@@ -48,7 +53,7 @@ impl Integers for Q8 {
         for (quad, x) in self.quads.iter().zip(x.bytes.as_chunks::<4>().0) {
             for (sum, weights) in sums.iter_mut().zip(quad.as_chunks::<4>().0) {
                 for (weight, x) in weights.iter().zip(x) {
-                    *sum += i32::from(*weight) * i32::from(*x as i8);
+                    *sum += i32::from((weight ^ SIGN) as i8) * i32::from(*x as i8);
                 }
             }
         }

@@ -2,14 +2,15 @@
 //! instruction multiplies eight pairs and adds neighbours.
 
 use core::arch::wasm32::{
-    f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i16x8, i16x8_add, i16x8_extadd_pairwise_i8x16,
-    i16x8_extend_high_i8x16, i16x8_extend_low_i8x16, i16x8_load_extend_i8x8, i16x8_mul, i16x8_splat, i32x4_add,
-    i32x4_dot_i16x8, i32x4_extadd_pairwise_i16x8, i32x4_extract_lane, i32x4_shr, i32x4_shuffle, i32x4_splat, u16x8_shr,
-    v128, v128_and, v128_load, v128_load32_splat, v128_load64_splat, v128_store,
+    i16x8, i16x8_add, i16x8_extadd_pairwise_i8x16, i16x8_extend_high_i8x16, i16x8_extend_low_i8x16,
+    i16x8_load_extend_u8x8, i16x8_mul, i16x8_splat, i32x4_add, i32x4_dot_i16x8, i32x4_extadd_pairwise_i16x8,
+    i32x4_extract_lane, i32x4_shr, i32x4_shuffle, i64x2_splat, u16x8_shr, v128, v128_and, v128_load, v128_load64_splat,
+    v128_store,
 };
 
-use super::blocks::OFFSET;
-use super::{BLOCK, GROUP, Kernel, Q4, Q8, Quantised, at, common};
+use super::blocks::{OFFSET, SIGN};
+use super::lanes::{Lanes, splats};
+use super::{BLOCK, Q4, Q8, Quantised};
 
 /// The two vectors of a block's numbers.
 #[inline(always)]
@@ -47,72 +48,59 @@ fn wide(numbers: &[i8; BLOCK]) -> [v128; 4] {
     [i16x8_extend_low_i8x16(a), i16x8_extend_high_i8x16(a), i16x8_extend_low_i8x16(b), i16x8_extend_high_i8x16(b)]
 }
 
-/// The sums so far, and the products of one more block, which are multiplied by the scales of both sides.
-#[inline(always)]
-pub(super) fn add_scaled(sums: v128, products: v128, weights: &[f32; GROUP], x: f32) -> v128 {
-    // SAFETY: a vector is four floats.
-    let scales = unsafe { v128_load(weights.as_ptr().cast()) };
-    f32x4_add(sums, f32x4_mul(f32x4_convert_i32x4(products), f32x4_mul(scales, f32x4_splat(x))))
-}
-
-/// The lanes of all sums.
-#[inline(always)]
-pub(super) fn lanes<const G: usize, const N: usize>(sums: [[v128; N]; G]) -> [[[f32; GROUP]; N]; G] {
-    sums.map(|sums| {
-        sums.map(|sum| {
-            let mut lanes = [0.0; GROUP];
-            // SAFETY: four floats are a vector.
-            unsafe { v128_store(lanes.as_mut_ptr().cast(), sum) };
-            lanes
-        })
-    })
-}
-
-/// 8-bit weights.
+/// 8-bit weights, which lie there 128 greater than they are: the sum begins with as much less.
 pub struct Simd8;
 
-impl Kernel for Simd8 {
+fn prepare8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    Quantised { bytes: bytes(wide(numbers)), start: -i32::from(SIGN) * sum(halves(numbers)), scale }
+}
+
+impl Lanes for Simd8 {
     type Weights = Q8;
 
+    /// Of two neighbours of four inputs, and of two outputs each.
+    type Sum = [v128; 2];
+
     const POSITIONS: usize = 3;
+    const WEIGHT_BYTES: usize = 32;
+    const X_BYTES: usize = 16;
 
     #[inline(always)]
     fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
-        Quantised { bytes: bytes(wide(numbers)), start: 0, scale }
+        prepare8(numbers, scale)
     }
 
     #[inline(always)]
-    fn tile<const G: usize, const N: usize>(weights: [&[Q8]; G], x: [&[Quantised]; N]) -> [[[f32; GROUP]; N]; G] {
-        let mut sums = [[f32x4_splat(0.0); N]; G];
-        for block in 0..common(&weights, &x) {
-            // SAFETY: `block` is below what all have in common.
-            let (weights, x) = unsafe { (at(&weights, block), at(&x, block)) };
-            // Of two neighbours of four inputs, and of two outputs each.
-            let mut halves = [[[i32x4_splat(0); 2]; N]; G];
-            for quad in 0..BLOCK / 4 {
-                // SAFETY: four 16-bit numbers are read, of the 32 there are.
-                let x = x.map(|x| unsafe { v128_load64_splat(x.bytes.as_ptr().add(8 * quad).cast()) });
-                for (weights, halves) in weights.iter().zip(&mut halves) {
-                    for half in 0..2 {
-                        // SAFETY: eight of the sixteen bytes of a quad are read.
-                        let weights = unsafe { i16x8_load_extend_i8x8(weights.quads[quad].as_ptr().add(8 * half)) };
-                        for (x, halves) in x.iter().zip(halves.iter_mut()) {
-                            halves[half] = i32x4_add(halves[half], i32x4_dot_i16x8(weights, *x));
-                        }
+    fn start(start: v128) -> [v128; 2] {
+        // Neighbours are added in the end: one of the two begins with it.
+        let start = v128_and(start, i64x2_splat(0xffff_ffff));
+        [start, start]
+    }
+
+    #[inline(always)]
+    unsafe fn add<const G: usize, const N: usize>(
+        sums: &mut [[[v128; 2]; N]; G],
+        weights: [*const u8; G],
+        x: [*const u8; N],
+    ) {
+        for quad in 0..2 {
+            // SAFETY: four 16-bit numbers are read, of eight.
+            let x = x.map(|x| unsafe { v128_load64_splat(x.add(8 * quad).cast()) });
+            for (weights, sums) in weights.into_iter().zip(&mut *sums) {
+                for half in 0..2 {
+                    // SAFETY: eight of the 32 bytes are read.
+                    let weights = unsafe { i16x8_load_extend_u8x8(weights.add(16 * quad + 8 * half)) };
+                    for (x, sums) in x.iter().zip(&mut *sums) {
+                        sums[half] = i32x4_add(sums[half], i32x4_dot_i16x8(weights, *x));
                     }
                 }
             }
-            for group in 0..G {
-                for position in 0..N {
-                    let [low, high] = halves[group][position];
-                    let products =
-                        i32x4_add(i32x4_shuffle::<0, 2, 4, 6>(low, high), i32x4_shuffle::<1, 3, 5, 7>(low, high));
-                    let sum = &mut sums[group][position];
-                    *sum = add_scaled(*sum, products, &weights[group].scales, x[position].scale);
-                }
-            }
         }
-        lanes(sums)
+    }
+
+    #[inline(always)]
+    fn products([low, high]: [v128; 2]) -> v128 {
+        i32x4_add(i32x4_shuffle::<0, 2, 4, 6>(low, high), i32x4_shuffle::<1, 3, 5, 7>(low, high))
     }
 }
 
@@ -123,55 +111,56 @@ pub struct Simd4;
 /// Logarithm of what the sums are multiplied by.
 const SHIFT: u32 = 4;
 
-impl Kernel for Simd4 {
+fn prepare4(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    let factors = i16x8(1 << SHIFT, 1 << SHIFT, 1, 1, 1 << SHIFT, 1 << SHIFT, 1, 1);
+    let shifted = wide(numbers).map(|numbers| i16x8_mul(numbers, factors));
+    // The weights are held with an offset, which adds that many times the activations.
+    let start = -i32::from(OFFSET) * (sum(halves(numbers)) << SHIFT);
+    Quantised { bytes: bytes(shifted), start, scale }
+}
+
+impl Lanes for Simd4 {
     type Weights = Q4;
+    type Sum = v128;
 
     const POSITIONS: usize = 3;
+    const WEIGHT_BYTES: usize = 16;
+    const X_BYTES: usize = 16;
 
     #[inline(always)]
     fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
-        let factors = i16x8(1 << SHIFT, 1 << SHIFT, 1, 1, 1 << SHIFT, 1 << SHIFT, 1, 1);
-        let shifted = wide(numbers).map(|numbers| i16x8_mul(numbers, factors));
-        // The weights are held with an offset, which adds that many times the activations.
-        let start = -i32::from(OFFSET) * (sum(halves(numbers)) << SHIFT);
-        Quantised { bytes: bytes(shifted), start, scale }
+        prepare4(numbers, scale)
     }
 
     #[inline(always)]
-    fn tile<const G: usize, const N: usize>(weights: [&[Q4]; G], x: [&[Quantised]; N]) -> [[[f32; GROUP]; N]; G] {
+    fn start(start: v128) -> v128 {
+        start
+    }
+
+    #[inline(always)]
+    unsafe fn add<const G: usize, const N: usize>(
+        sums: &mut [[v128; N]; G],
+        weights: [*const u8; G],
+        x: [*const u8; N],
+    ) {
         let (low, high) = (i16x8_splat(0x0f), i16x8_splat(0xf0));
-        let mut sums = [[f32x4_splat(0.0); N]; G];
-        for block in 0..common(&weights, &x) {
-            // SAFETY: `block` is below what all have in common.
-            let (weights, x) = unsafe { (at(&weights, block), at(&x, block)) };
-            let mut products = [x.map(|x| i32x4_splat(x.start)); G];
-            for eight in 0..BLOCK / 8 {
-                // SAFETY: two 16-bit numbers each are read, of the 32 there are.
-                let pairs: [[v128; 4]; N] = x.map(|x| {
-                    core::array::from_fn(|pair| unsafe {
-                        v128_load32_splat(x.bytes.as_ptr().add(16 * eight + 4 * pair).cast())
-                    })
-                });
-                for (weights, products) in weights.iter().zip(&mut products) {
-                    // SAFETY: a vector is sixteen bytes.
-                    let even = unsafe { v128_load(weights.eights[eight].as_ptr().cast()) };
-                    let odd = u16x8_shr(even, 8);
-                    let nibbles = [v128_and(even, low), v128_and(even, high), v128_and(odd, low), v128_and(odd, high)];
-                    for (pairs, product) in pairs.iter().zip(products) {
-                        for (nibbles, pair) in nibbles.iter().zip(pairs) {
-                            *product = i32x4_add(*product, i32x4_dot_i16x8(*nibbles, *pair));
-                        }
-                    }
-                }
-            }
-            for group in 0..G {
-                for position in 0..N {
-                    let sum = &mut sums[group][position];
-                    let products = i32x4_shr(products[group][position], SHIFT);
-                    *sum = add_scaled(*sum, products, &weights[group].scales, x[position].scale);
+        // SAFETY: two 16-bit numbers each are read, of eight.
+        let pairs = [0, 4, 8, 12].map(|at| unsafe { splats(x, at) });
+        for (weights, sums) in weights.into_iter().zip(sums) {
+            // SAFETY: a vector is sixteen bytes.
+            let even = unsafe { v128_load(weights.cast()) };
+            let odd = u16x8_shr(even, 8);
+            let nibbles = [v128_and(even, low), v128_and(even, high), v128_and(odd, low), v128_and(odd, high)];
+            for (nibbles, pair) in nibbles.iter().zip(&pairs) {
+                for (sum, pair) in sums.iter_mut().zip(pair) {
+                    *sum = i32x4_add(*sum, i32x4_dot_i16x8(*nibbles, *pair));
                 }
             }
         }
-        lanes(sums)
+    }
+
+    #[inline(always)]
+    fn products(sum: v128) -> v128 {
+        i32x4_shr(sum, SHIFT)
     }
 }

@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 
 use super::event_loop::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::{self, BLOCK, GROUP as GROUP_OUTPUTS, Product, Quantised, Weights};
+use crate::kernels::{self, BLOCK, GROUP as GROUP_OUTPUTS, Product, Quantised, READERS, Weights};
 
 /// What [`measure`] finds. The benchmark takes the fields by these names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -106,6 +106,7 @@ pub fn measure(megabytes: u32) -> Result<Limits> {
     groups.resize(count, [word::splat(1); GROUP]);
     let by_streams = vec![
         (1, stream_gb_s::<1>(&groups, &clock)),
+        (2, stream_gb_s::<2>(&groups, &clock)),
         (4, stream_gb_s::<4>(&groups, &clock)),
         (8, stream_gb_s::<8>(&groups, &clock)),
     ];
@@ -136,11 +137,11 @@ fn product_rate<W: Weights>(precision: &'static str, product: Product<W>, rows: 
     }
     let x: Vec<f32> = (0..rows * INPUTS).map(|index| (index % 17) as f32 - 8.0).collect();
     let (mut quantised, mut out) = (vec![Quantised::EMPTY; x.len() / BLOCK], vec![0.0; rows * OUTPUTS]);
-    let mut trial = || {
+    let mut trial = |readers: usize| {
         let (began, mut count) = (clock.now(), 0);
         loop {
             for _ in 0..8 {
-                product(&weights, &x, INPUTS, &mut quantised, std::hint::black_box(&mut out), OUTPUTS);
+                product(&weights, &x, INPUTS, &mut quantised, std::hint::black_box(&mut out), OUTPUTS, readers);
             }
             count += 8;
             let ms = clock.now() - began;
@@ -149,7 +150,10 @@ fn product_rate<W: Weights>(precision: &'static str, product: Product<W>, rows: 
             }
         }
     };
-    let per_ms = (0..TRIALS).map(|_| trial()).fold(0.0, f64::max);
+    // Several rows are multiplied in tiles, whatever the number of readers.
+    let choice = if rows == 1 { &READERS[..] } else { &READERS[..1] };
+    let trials = (0..TRIALS).flat_map(|_| choice);
+    let per_ms = trials.map(|&readers| trial(readers)).fold(0.0, f64::max);
     let bytes = size_of_val(weights.as_slice()) as f64;
     ProductRate {
         precision,

@@ -7,17 +7,21 @@ use std::sync::OnceLock;
 use js_sys::{Function, Object, Reflect, WebAssembly};
 use wasm_bindgen::prelude::*;
 
-use crate::kernels::product::{check, prepare};
-use crate::kernels::{self, BLOCK, BUILT_IN, GROUP, Product, Products, Q4, Q8, Quantised, Weights, relaxed};
+use crate::kernels::product::{Shape, check, prepare};
+use crate::kernels::relaxed::{Dot, prepare_nibbles, prepare_pairs8, prepare_signed8, prepare_unsigned8};
+use crate::kernels::{self, BLOCK, BUILT_IN, EIGHTS, GROUP, Product, Products, Q4, Q8, Quantised, READERS, Weights};
 
 /// The module, compiled before this one.
 const MODULE: &[u8] = include_bytes!(env!("GPT2_WEB_RELAXED"));
 
-/// A function of the other module: slices as pointers and lengths.
-type Multiply<W> = unsafe extern "C" fn(*const W, usize, *const Quantised, usize, usize, *mut f32, usize, usize);
+/// A function of the other module: slices as pointers and lengths, and the shape.
+type Multiply<W> = unsafe extern "C" fn(*const W, usize, *const Quantised, usize, *mut f32, usize, *const Shape);
 
-/// The other module's functions, once it is there.
-static MULTIPLY: OnceLock<(Multiply<Q8>, Multiply<Q4>)> = OnceLock::new();
+/// How a kernel of the other module wants its activations.
+type Prepare = fn(&[i8; BLOCK], f32) -> Quantised;
+
+/// The other module's functions for this engine, once it is there.
+static MULTIPLY: OnceLock<(Multiply<Q8>, Prepare, Multiply<Q4>)> = OnceLock::new();
 
 /// Holds the place in the table of functions that [`Multiply`] for 8-bit weights will have: the table cannot grow.
 unsafe extern "C" fn place8(
@@ -25,10 +29,9 @@ unsafe extern "C" fn place8(
     _: usize,
     _: *const Quantised,
     _: usize,
-    _: usize,
     _: *mut f32,
     _: usize,
-    _: usize,
+    _: *const Shape,
 ) {
     unreachable!("8-bit weights before the module was there");
 }
@@ -39,10 +42,9 @@ unsafe extern "C" fn place4(
     _: usize,
     _: *const Quantised,
     _: usize,
-    _: usize,
     _: *mut f32,
     _: usize,
-    _: usize,
+    _: *const Shape,
 ) {
     unreachable!("4-bit weights before the module was there");
 }
@@ -64,12 +66,19 @@ pub fn install() -> Result<bool, JsValue> {
     Reflect::set(&imports, &"env".into(), &env)?;
     let exports = WebAssembly::Instance::new(&WebAssembly::Module::new(&module)?, &imports)?.exports();
     let table: WebAssembly::Table = wasm_bindgen::function_table().dyn_into()?;
+    let export = |name: &str| Reflect::get(&exports, &name.into())?.dyn_into::<Function>();
+    let sum = export("probe")?.call0(&JsValue::UNDEFINED)?.as_f64().unwrap_or_default();
+    let (name8, prepare8, name4): (_, Prepare, _) = match Dot::of(sum as i32) {
+        Dot::Unsigned => ("unsigned8", prepare_unsigned8, "fours4"),
+        Dot::Signed => ("signed8", prepare_signed8, "fours4"),
+        Dot::Pairs => ("pairs8", prepare_pairs8, "pairs4"),
+    };
     // A function pointer is a place in the table. Which function is there the compiler must not take for known.
     let places = black_box((place8 as Multiply<Q8>, place4 as Multiply<Q4>));
-    for (place, name) in [(places.0 as usize, "multiply8"), (places.1 as usize, "multiply4")] {
-        table.set(place as u32, &Reflect::get(&exports, &name.into())?.dyn_into::<Function>()?)?;
+    for (place, name) in [(places.0 as usize, name8), (places.1 as usize, name4)] {
+        table.set(place as u32, &export(name)?)?;
     }
-    MULTIPLY.get_or_init(|| places);
+    MULTIPLY.get_or_init(|| (places.0, prepare8, places.1));
     if !(agree(RELAXED.q8, BUILT_IN.q8) && agree(RELAXED.q4, BUILT_IN.q4)) {
         return Err(JsValue::from_str(
             "the relaxed SIMD of this browser gives other sums than its SIMD; it is not used",
@@ -79,36 +88,56 @@ pub fn install() -> Result<bool, JsValue> {
     Ok(true)
 }
 
-fn product8(weights: &[Q8], x: &[f32], inputs: usize, quantised: &mut [Quantised], out: &mut [f32], outputs: usize) {
+fn product8(
+    weights: &[Q8],
+    x: &[f32],
+    inputs: usize,
+    quantised: &mut [Quantised],
+    out: &mut [f32],
+    outputs: usize,
+    readers: usize,
+) {
+    let (multiply, kernel, _) = functions();
     check(weights, x, inputs, quantised, out, outputs);
-    prepare(relaxed::prepare8, x, quantised);
-    multiply(MULTIPLY.get().map(|of| of.0), weights, quantised, inputs, out, outputs);
+    prepare(kernel, x, quantised);
+    call(multiply, weights, quantised, inputs, out, outputs, readers);
 }
 
-fn product4(weights: &[Q4], x: &[f32], inputs: usize, quantised: &mut [Quantised], out: &mut [f32], outputs: usize) {
+fn product4(
+    weights: &[Q4],
+    x: &[f32],
+    inputs: usize,
+    quantised: &mut [Quantised],
+    out: &mut [f32],
+    outputs: usize,
+    readers: usize,
+) {
+    let (_, _, multiply) = functions();
     check(weights, x, inputs, quantised, out, outputs);
-    prepare(relaxed::prepare4, x, quantised);
-    multiply(MULTIPLY.get().map(|of| of.1), weights, quantised, inputs, out, outputs);
+    prepare(prepare_nibbles, x, quantised);
+    call(multiply, weights, quantised, inputs, out, outputs, readers);
 }
 
-fn multiply<W>(
-    multiply: Option<Multiply<W>>,
+fn functions() -> (Multiply<Q8>, Prepare, Multiply<Q4>) {
+    *MULTIPLY.get().expect("activated before it was installed")
+}
+
+fn call<W>(
+    multiply: Multiply<W>,
     weights: &[W],
     x: &[Quantised],
     inputs: usize,
     out: &mut [f32],
     outputs: usize,
+    readers: usize,
 ) {
-    let multiply = multiply.expect("activated before it was installed");
-    let blocks = inputs / BLOCK;
+    let shape = Shape { blocks: inputs / BLOCK, outputs, readers, eights: EIGHTS };
     // SAFETY: pointers and lengths of slices, of which `out` is borrowed exclusively.
-    unsafe {
-        multiply(weights.as_ptr(), weights.len(), x.as_ptr(), x.len(), blocks, out.as_mut_ptr(), out.len(), outputs);
-    }
+    unsafe { multiply(weights.as_ptr(), weights.len(), x.as_ptr(), x.len(), out.as_mut_ptr(), out.len(), &shape) }
 }
 
 /// Whether two products give the same bits for the greatest and smallest numbers and some between, for one row of
-/// activations and for several.
+/// activations, for any number of readers, and for several.
 fn agree<W: Weights>(a: Product<W>, b: Product<W>) -> bool {
     const INPUTS: usize = 2 * BLOCK;
     const OUTPUTS: usize = 37;
@@ -122,12 +151,12 @@ fn agree<W: Weights>(a: Product<W>, b: Product<W>) -> bool {
             );
         }
     }
-    [1, 6].into_iter().all(|rows| {
+    READERS.map(|readers| (1, readers)).into_iter().chain([(7, READERS[0])]).all(|(rows, readers)| {
         let x: Vec<f32> = (0..rows * INPUTS).map(|index| ((index * 37) % 255) as f32 - 127.0).collect();
         let mut quantised = vec![Quantised::EMPTY; x.len() / BLOCK];
         let mut run = |product: Product<W>| {
             let mut out = vec![0.0; rows * OUTPUTS];
-            product(&weights, &x, INPUTS, &mut quantised, &mut out, OUTPUTS);
+            product(&weights, &x, INPUTS, &mut quantised, &mut out, OUTPUTS, readers);
             out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
         };
         run(a) == run(b)

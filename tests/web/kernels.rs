@@ -2,7 +2,7 @@
 
 use gpt2_web::gpt2::Precision;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
-use gpt2_web::kernels::{self, BLOCK, GROUP, Product, Products, Quantised, Weights};
+use gpt2_web::kernels::{self, BLOCK, GROUP, Product, Products, Quantised, READERS, Weights};
 use gpt2_web::model::LanguageModel;
 use wasm_bindgen_test::wasm_bindgen_test;
 
@@ -57,9 +57,9 @@ impl Random {
 }
 
 /// The bits of a product; one NaN is as good as another.
-fn bits<W>(product: Product<W>, weights: &[W], x: &[f32], inputs: usize, outputs: usize) -> Vec<u32> {
+fn bits<W>(product: Product<W>, weights: &[W], x: &[f32], inputs: usize, outputs: usize, readers: usize) -> Vec<u32> {
     let mut out = vec![7.0; x.len() / inputs * outputs];
-    product(weights, x, inputs, &mut vec![Quantised::EMPTY; x.len() / BLOCK], &mut out, outputs);
+    product(weights, x, inputs, &mut vec![Quantised::EMPTY; x.len() / BLOCK], &mut out, outputs, readers);
     out.into_iter().map(|number: f32| if number.is_nan() { u32::MAX } else { number.to_bits() }).collect()
 }
 
@@ -70,9 +70,12 @@ fn agree<W: Weights>(name: &str, product: Product<W>, reference: Product<W>) {
             (1 + random.below(5) as usize, 1 + random.below(90) as usize, 1 + random.below(10) as usize);
         let weights = random.weights::<W>(outputs.div_ceil(GROUP) * blocks);
         let x: Vec<f32> = (0..rows * blocks * BLOCK).map(|_| random.activation()).collect();
-        let got = bits(product, &weights, &x, blocks * BLOCK, outputs);
-        let expected = bits(reference, &weights, &x, blocks * BLOCK, outputs);
-        assert_eq!(got, expected, "{name}, case {case}: {blocks} blocks, {outputs} outputs, {rows} rows");
+        let expected = bits(reference, &weights, &x, blocks * BLOCK, outputs, READERS[0]);
+        for readers in READERS {
+            let got = bits(product, &weights, &x, blocks * BLOCK, outputs, readers);
+            let shape = format!("{blocks} blocks, {outputs} outputs, {rows} rows, {readers} readers");
+            assert_eq!(got, expected, "{name}, case {case}: {shape}");
+        }
     }
 }
 
@@ -103,6 +106,104 @@ fn every_product_writes_the_same() {
             assert_eq!(logits(products), reference, "{precision:?} by {}", products.name);
         }
         kernels::activate(before);
+    }
+}
+
+/// The kernels for relaxed instructions as other processors have them, which a test here can only act out.
+#[cfg(target_feature = "simd128")]
+mod processors {
+    use core::arch::wasm32::{
+        i8x16_splat, i16x8_extend_high_i8x16, i16x8_extend_high_u8x16, i16x8_extend_low_i8x16, i16x8_extend_low_u8x16,
+        i16x8_narrow_i32x4, i32x4_add, i32x4_dot_i16x8, i32x4_extadd_pairwise_i16x8, i32x4_extract_lane, i32x4_shuffle,
+        i32x4_splat, v128,
+    };
+
+    use gpt2_web::kernels::product::product;
+    use gpt2_web::kernels::relaxed::{Dot, Fours4, Instructions, Pairs4, Pairs8, Signed8, Unsigned8};
+    use gpt2_web::kernels::{Q4, Q8, SCALAR};
+    use wasm_bindgen_test::wasm_bindgen_test;
+
+    use super::agree;
+
+    /// Neighbours of eight products, added in 32 bits.
+    fn added(a: [v128; 2], b: [v128; 2]) -> [v128; 2] {
+        [i32x4_dot_i16x8(a[0], b[0]), i32x4_dot_i16x8(a[1], b[1])]
+    }
+
+    fn signed(a: v128) -> [v128; 2] {
+        [i16x8_extend_low_i8x16(a), i16x8_extend_high_i8x16(a)]
+    }
+
+    fn unsigned(a: v128) -> [v128; 2] {
+        [i16x8_extend_low_u8x16(a), i16x8_extend_high_u8x16(a)]
+    }
+
+    fn fours([low, high]: [v128; 2], sums: v128) -> v128 {
+        let four = i32x4_add(i32x4_shuffle::<0, 2, 4, 6>(low, high), i32x4_shuffle::<1, 3, 5, 7>(low, high));
+        i32x4_add(four, sums)
+    }
+
+    /// `vpmaddubsw`, and its sums added.
+    struct Saturating;
+
+    impl Instructions for Saturating {
+        fn pairs(a: v128, b: v128) -> v128 {
+            let [low, high] = added(signed(a), unsigned(b));
+            i16x8_narrow_i32x4(low, high)
+        }
+
+        fn fours(a: v128, b: v128, sums: v128) -> v128 {
+            i32x4_add(i32x4_extadd_pairwise_i16x8(Self::pairs(a, b)), sums)
+        }
+    }
+
+    /// `vpdpbusd`.
+    struct WithoutSign;
+
+    impl Instructions for WithoutSign {
+        fn pairs(a: v128, b: v128) -> v128 {
+            Saturating::pairs(a, b)
+        }
+
+        fn fours(a: v128, b: v128, sums: v128) -> v128 {
+            fours(added(signed(a), unsigned(b)), sums)
+        }
+    }
+
+    /// `sdot`.
+    struct WithSign;
+
+    impl Instructions for WithSign {
+        fn pairs(a: v128, b: v128) -> v128 {
+            let [low, high] = added(signed(a), signed(b));
+            i16x8_narrow_i32x4(low, high)
+        }
+
+        fn fours(a: v128, b: v128, sums: v128) -> v128 {
+            fours(added(signed(a), signed(b)), sums)
+        }
+    }
+
+    fn kind<I: Instructions>() -> Dot {
+        let (first, second) = Dot::PROBE;
+        let sums = I::fours(i8x16_splat(first), i8x16_splat(second as i8), i32x4_splat(0));
+        Dot::of(i32x4_extract_lane::<0>(sums))
+    }
+
+    #[wasm_bindgen_test]
+    fn each_kind_of_processor_is_known_and_has_exact_kernels() {
+        assert_eq!(kind::<Saturating>(), Dot::Pairs);
+        agree::<Q8>("pairs8", product::<Pairs8<Saturating>>, SCALAR.q8);
+        agree::<Q4>("pairs4", product::<Pairs4<Saturating>>, SCALAR.q4);
+        assert_eq!(kind::<WithoutSign>(), Dot::Unsigned);
+        agree::<Q8>("unsigned8", product::<Unsigned8<WithoutSign>>, SCALAR.q8);
+        agree::<Q4>("fours4 without sign", product::<Fours4<WithoutSign>>, SCALAR.q4);
+        assert_eq!(kind::<WithSign>(), Dot::Signed);
+        agree::<Q8>("signed8", product::<Signed8<WithSign>>, SCALAR.q8);
+        agree::<Q4>("fours4 with sign", product::<Fours4<WithSign>>, SCALAR.q4);
+        // What is made for all must be right on all.
+        agree::<Q8>("pairs8 with sign", product::<Pairs8<WithSign>>, SCALAR.q8);
+        agree::<Q4>("pairs4 with sign", product::<Pairs4<WithSign>>, SCALAR.q4);
     }
 }
 
