@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::gpt2::checkpoint::{self, HeaderReader, Loaded, ModelFile, gguf};
-use crate::gpt2::{Gpt2, Precision};
+use crate::gpt2::{F32_READERS, Gpt2, Precision};
 use crate::kernels;
 use crate::model::LanguageModel;
 use crate::record::Identity;
@@ -59,8 +59,24 @@ impl Engine {
             tokenizer_sha256: tokenizer.sha256().to_owned(),
             precision: loaded.precision.name().to_owned(),
             kernel: kernel(loaded.precision).to_owned(),
+            readers: readers(loaded.precision),
+            readers_trial: Vec::new(),
         };
         Ok(Self { model: loaded.model, tokenizer, identity, parameters: loaded.parameters, notices })
+    }
+
+    /// [`Gpt2::choose_readers`], which records will tell of.
+    pub fn choose_readers(&mut self, precision: Precision, clock: fn() -> f64) {
+        self.identity.readers_trial = self.model.choose_readers(clock);
+        self.identity.readers = readers(precision);
+    }
+}
+
+/// In how many places at a time a model most of whose weights are in `precision` is read.
+fn readers(precision: Precision) -> usize {
+    match precision {
+        Precision::F32 => F32_READERS,
+        Precision::Q8_0 | Precision::Q4_0 => kernels::readers(),
     }
 }
 

@@ -132,7 +132,7 @@ pub struct Profile {
 }
 
 /// What the tokens and weights of a run were.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct Identity {
     /// What the model is called.
@@ -145,6 +145,20 @@ pub struct Identity {
     pub precision: String,
     /// The instruction set the products ran on: `relaxed-simd`, `simd128` or `scalar`.
     pub kernel: String,
+    /// In how many places at a time a step reads a matrix. The text does not depend on it.
+    pub readers: usize,
+    /// What was tried after loading to choose `readers`; empty where nothing was.
+    pub readers_trial: Vec<ReadersTrial>,
+}
+
+/// How fast a number of readers was, in the trial after a model was loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+pub struct ReadersTrial {
+    /// How many.
+    pub readers: usize,
+    /// Gigabytes (10⁹ bytes) of weights that one row of activations was multiplied with in a second.
+    pub gb_s: f64,
 }
 
 /// What is needed to say what happened in a run and to do it again.

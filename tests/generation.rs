@@ -48,6 +48,8 @@ fn identity() -> Identity {
         tokenizer_sha256: TOKENIZER.sha256().to_owned(),
         precision: "f32".into(),
         kernel: "scalar".into(),
+        readers: 4,
+        readers_trial: Vec::new(),
     }
 }
 

@@ -199,6 +199,18 @@ async fn a_record_says_where_the_time_of_a_step_went() {
 }
 
 #[wasm_bindgen_test]
+async fn a_record_says_by_which_kernel_and_in_how_many_places_at_a_time_weights_were_read() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    let done = page.generate(2, "Once", json!({"max_tokens": 2})).await.pop().unwrap();
+    let identity = &done["record"]["identity"];
+    assert_eq!(identity["kernel"], gpt2_web::kernels::active().name);
+    // A small model has no trial.
+    assert_eq!(identity["readers"], gpt2_web::kernels::DEFAULT_READERS);
+    assert_eq!(identity["readers_trial"], json!([]));
+}
+
+#[wasm_bindgen_test]
 async fn the_same_seed_writes_the_same_text_and_a_missing_one_is_reported() {
     let page = Page::new();
     page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;

@@ -162,6 +162,22 @@ impl Linear {
         Self { weight, bias }
     }
 
+    /// Numbers in a row of `x`.
+    pub fn inputs(&self) -> usize {
+        self.weight.shape().1
+    }
+
+    /// How the weights are held.
+    pub fn precision(&self) -> Precision {
+        self.weight.precision()
+    }
+
+    /// Bytes of the weights.
+    pub fn bytes(&self) -> u64 {
+        let (outputs, inputs) = self.weight.shape();
+        self.precision().bytes(outputs as u64, inputs as u64)
+    }
+
     /// `x` of shape `[n, in]` to `out` of shape `[n, out]`.
     pub fn forward(&self, x: &[f32], quantised: &mut Vec<Quantised>, out: &mut Vec<f32>) {
         self.weight.product(x, quantised, out);

@@ -14,15 +14,20 @@ mod norm;
 mod panels;
 mod profile;
 mod quantise;
+mod trial;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernels;
 use crate::model::{LanguageModel, PartTimes};
+use crate::record::ReadersTrial;
 
 pub use activation::Activation;
 use cache::{BlockCache, Storage};
 pub use config::Config;
 pub use linear::Precision;
 use network::{Network, Workspace};
+pub use panels::READERS as F32_READERS;
+pub use trial::{LEAST_BYTES as TRIAL_BYTES, warm_up};
 
 /// A GPT-2 with the keys and values of the positions it has processed.
 ///
@@ -48,6 +53,15 @@ impl Gpt2 {
     /// runs backwards. [`part_times`](LanguageModel::part_times) tells the result.
     pub fn set_clock(&mut self, clock: fn() -> f64) {
         self.work.stopwatch.set_clock(clock);
+    }
+
+    /// Tries for some 25 ms how many readers ([`kernels::READERS`]) pass through this model's weights the fastest, uses that
+    /// many from now on, and says what was tried: nothing for a model of less than 48 MiB, for one in f32, or by a clock that
+    /// tells whole milliseconds.
+    pub fn choose_readers(&self, clock: fn() -> f64) -> Vec<ReadersTrial> {
+        let trial = trial::run(&self.network.blocks, clock);
+        kernels::set_readers(trial::choice(&trial));
+        trial
     }
 
     /// The hyperparameters.

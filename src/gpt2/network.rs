@@ -10,10 +10,11 @@ use super::activation::Activation;
 use super::attention::{self, attention};
 use super::cache::BlockCache;
 use super::config::Config;
-use super::linear::{BLOCK, Linear, Matrix};
+use super::linear::{BLOCK, Linear, Matrix, Precision};
 use super::memory::room_for;
 use super::norm::LayerNorm;
 use super::profile::{Part, Stopwatch};
+use super::trial;
 use crate::error::Result;
 use crate::kernels::Quantised;
 
@@ -138,6 +139,29 @@ impl Block {
         work.heads.resize(work.hidden.len(), 0.0);
         attention(&work.qkv, cache, self.attention_scale, &mut work.attention, &mut work.heads);
         self.attention_output.forward(&work.heads, &mut work.quantised, &mut work.added);
+    }
+
+    /// Bytes of its matrices.
+    pub fn bytes(&self) -> u64 {
+        self.matrices().map(|linear| linear.bytes()).sum()
+    }
+
+    /// How most of its weights are held.
+    pub fn precision(&self) -> Precision {
+        self.mlp_up.precision()
+    }
+
+    /// Passes through its weights as one position does, for nothing but the time it takes.
+    pub fn multiply_once(&self, room: &mut trial::Room) {
+        let trial::Room { x, quantised, out } = room;
+        for linear in self.matrices() {
+            x.resize(x.len().max(linear.inputs()), 1.0);
+            linear.forward(&x[..linear.inputs()], quantised, out);
+        }
+    }
+
+    fn matrices(&self) -> impl Iterator<Item = &Linear> {
+        [&self.qkv, &self.attention_output, &self.mlp_up, &self.mlp_down].into_iter()
     }
 
     fn mlp(&self, work: &mut Workspace) {

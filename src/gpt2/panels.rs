@@ -8,7 +8,7 @@ const WIDTH: usize = 8;
 
 /// Panels that one row of activations meets at a time, from as many places of the matrix: one reader alone gets little
 /// more than half of what the memory gives.
-const READERS: usize = 4;
+pub const READERS: usize = 4;
 
 /// Panels, and rows of activations, that share one reading of each other.
 const TILE: (usize, usize) = (2, 2);

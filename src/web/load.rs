@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::checkpoint::{
     self, Flow, HEAD_BYTES, Head, HeaderReader, Loaded, Loader, Options, Sorted, Stream, gguf,
 };
-use crate::gpt2::{Config, Precision};
+use crate::gpt2::{Config, Precision, TRIAL_BYTES, warm_up};
 use crate::model::LanguageModel;
 use crate::settings::OPTIONS;
 
@@ -98,8 +98,9 @@ impl Worker {
         // The tokenizer of a large vocabulary takes a while.
         self.queue.run().await?;
         call.unless_cancelled(async {}).await?;
-        let held = loaded.memory_bytes;
+        let (held, precision) = (loaded.memory_bytes, loaded.precision);
         let mut engine = Engine::new(&wanted.name, loaded, &companions)?;
+        engine.choose_readers(precision, now);
         engine.model.set_clock(now);
         let model = info(&wanted.name, sha256, &engine);
         let notices = engine.notices.clone();
@@ -135,6 +136,10 @@ impl Worker {
         sources: &mut Sources,
         precision: Option<Precision>,
     ) -> Result<Loaded> {
+        let sizes = streams.iter().map(|(place, _)| Ok(sources.at(*place)?.size().unwrap_or(TRIAL_BYTES)));
+        if sizes.sum::<Result<u64>>()? >= TRIAL_BYTES {
+            warm_up(now);
+        }
         let rounds = precision.is_some_and(|precision| precision != Precision::F32);
         let stage = if rounds { Stage::Quantise } else { Stage::Read };
         for (place, stream) in streams {

@@ -71,7 +71,7 @@ export function done(id, reason) {
   return {
     type: 'done', id, stop,
     record: {
-      gpt2_web: '0', identity: { model: 'm', model_sha256: '', tokenizer_sha256: '', precision: 'f32', kernel: 'scalar' }, settings,
+      gpt2_web: '0', identity: { model: 'm', model_sha256: '', tokenizer_sha256: '', precision: 'f32', kernel: 'scalar', readers: 4, readers_trial: [] }, settings,
       prompt: 'a', prompt_ids: [1], started_from_eos: false, text: '', token_ids: [], steps: [], positions_processed: 1,
       prefill_ms: 1, decode_ms: 1, time_to_first_token_ms: 1, tokens_per_second: null, profile: null, stop,
     },
