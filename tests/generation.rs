@@ -480,7 +480,7 @@ fn ids_beyond_the_tokenizer_are_never_chosen() {
 
 #[test]
 fn chunks_follow_the_clock_and_never_stall() {
-    // 5 ms a position: after the first position, chunks of ten.
+    // 5 ms a position, so twenty fit; but no chunk is over 16 times the one before, and large ones are a multiple of six.
     let now = Cell::new(0.0);
     let sizes = std::cell::RefCell::new(Vec::new());
     let mut model = Hooked::new(ScriptedModel::new(VOCAB, 1024, 45, vec![EOS]), |positions, _, _| {
@@ -488,7 +488,7 @@ fn chunks_follow_the_clock_and_never_stall() {
         now.set(now.get() + 5.0 * positions as f64);
     });
     run_with(&mut model, &" a".repeat(45), greedy(), &|| now.get(), CancelToken::default());
-    assert_eq!(*sizes.borrow(), [1, 10, 10, 10, 10, 4]);
+    assert_eq!(*sizes.borrow(), [1, 12, 18, 14]);
     // A clock that stands still, and a model slower than a chunk may be: that gets the time of two positions.
     let pairs: Vec<usize> = [1].into_iter().chain([2; 22]).collect();
     for (ms, expected) in [(0.0, vec![1, 12, 32]), (80.0, pairs)] {

@@ -1,7 +1,7 @@
 //! How much of a prompt is processed at a time.
 
 /// How long one prefill chunk should take, in milliseconds: so long a cancel waits at most, where a position takes less.
-const CHUNK_MS: f64 = 50.0;
+const CHUNK_MS: f64 = 100.0;
 
 /// How many positions to process next, so that a chunk takes about [`CHUNK_MS`] whatever the model and the machine; or
 /// twice as long as a position alone, where that is longer. A pass over a large model reads all its weights, for one
@@ -19,9 +19,9 @@ impl ChunkSize {
     /// Most times a chunk may outgrow the one before: a clock with coarse ticks can read 0 for a short one.
     const GROWTH: usize = 16;
 
-    /// Larger chunks are a multiple of this: engines process positions a few at a time, and of 2, 3, 4 or 6 none are
-    /// left over.
-    const MULTIPLE: usize = 12;
+    /// Chunks of at least two times this are a multiple of it: engines process positions a few at a time, and of 2 or 3
+    /// none are left over. Rounding down must not cost much of a chunk, or one would not outgrow it.
+    const MULTIPLE: usize = 6;
 
     /// The largest chunk, whatever the clock says: a pass takes memory for each of its positions.
     const MOST: usize = 240;
@@ -32,7 +32,7 @@ impl ChunkSize {
         let may_take = CHUNK_MS.max(2.0 * self.alone_ms);
         let fitting = positions as f64 * may_take / ms.max(f64::MIN_POSITIVE);
         let fitting = (fitting.min((positions * Self::GROWTH) as f64) as usize).clamp(1, Self::MOST);
-        if fitting < Self::MULTIPLE { fitting } else { fitting / Self::MULTIPLE * Self::MULTIPLE }
+        if fitting < 2 * Self::MULTIPLE { fitting } else { fitting / Self::MULTIPLE * Self::MULTIPLE }
     }
 
     pub fn took(&mut self, positions: usize, ms: f64) {
@@ -63,7 +63,7 @@ mod tests {
             assert_eq!(sizes[0], 1);
             let last = sizes[11];
             let takes = |size: usize| pass + position * size as f64;
-            let grown = last == ChunkSize::MOST || takes(last + 12) > 0.8 * CHUNK_MS;
+            let grown = last == ChunkSize::MOST || takes(last + 12) > 0.85 * CHUNK_MS;
             assert!(takes(last) <= 1.01 * CHUNK_MS && grown, "{pass} {position}: {sizes:?}");
             assert!(sizes.iter().all(|&size| takes(size) <= 2.0 * CHUNK_MS), "{sizes:?}");
         }
