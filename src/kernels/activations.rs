@@ -29,18 +29,26 @@ pub fn round(number: f32) -> i32 {
     (number + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
 }
 
+/// The greatest size among numbers; NaN if there is one.
+#[inline(always)]
+pub fn greatest(numbers: &[f32]) -> f32 {
+    // The bits of sizes are in the order of the sizes, with infinity and then NaN at the end.
+    let (fours, rest) = numbers.as_chunks::<4>();
+    let mut greatest = [0; 4];
+    for four in fours {
+        for (greatest, number) in greatest.iter_mut().zip(four) {
+            *greatest = number.abs().to_bits().max(*greatest);
+        }
+    }
+    let sizes = greatest.into_iter().chain(rest.iter().map(|number| number.abs().to_bits()));
+    f32::from_bits(sizes.fold(0, u32::max))
+}
+
 /// The nearest integers in -127..=127, of equally near ones the even, and the scale that makes numbers of them again:
 /// a 127th of the greatest. A block with NaN in it gets a scale that is NaN, one with an infinite number one that is
 /// infinite, so that no product with it is finite by accident.
 pub fn quantise(x: &[f32; BLOCK]) -> ([i8; BLOCK], f32) {
-    // The bits of sizes are in the order of the sizes, with infinity and then NaN at the end.
-    let mut greatest = [0; 4];
-    for four in x.as_chunks::<4>().0 {
-        for (greatest, x) in greatest.iter_mut().zip(four) {
-            *greatest = x.abs().to_bits().max(*greatest);
-        }
-    }
-    let greatest = f32::from_bits(greatest.into_iter().fold(0, u32::max));
+    let greatest = greatest(x);
     let inverse = if greatest < LEAST { 0.0 } else { 127.0 / greatest };
     let mut numbers = [0; BLOCK];
     for (number, x) in numbers.iter_mut().zip(x) {

@@ -89,6 +89,7 @@ mod simd128 {
     use core::arch::wasm32::{
         i16x8_load_extend_i8x8, i32x4_add, i32x4_dot_i16x8, i32x4_splat, v128, v128_load, v128_load32_splat, v128_store,
     };
+    use core::hint::black_box;
 
     use super::{Pair, Quarter, READERS};
 
@@ -115,25 +116,32 @@ mod simd128 {
 
     /// The first `4 * V` columns of rows that are `width` long.
     pub fn add_columns<const V: usize>(sums: &mut [[i32; 4]; V], pairs: &[Pair], weights: &[[i16; 2]], width: usize) {
+        // All that is read below lies in these two.
+        let Some(last) = weights.len().checked_sub(1) else { return };
+        let (pairs, weights) = (&pairs[..last * width + 4 * V], &weights[..=last]);
         // SAFETY: four 32-bit numbers are a vector.
         let mut added: [v128; V] = sums.map(|lanes| unsafe { v128_load(lanes.as_ptr().cast()) });
-        let mut add = |row: usize| {
-            let pairs = &pairs[row * width..][..4 * V];
-            // SAFETY: two 16-bit numbers are read, and eight bytes each of the 8 V there are.
-            let weights = unsafe { v128_load32_splat(weights[row].as_ptr().cast()) };
+        let mut add = |pairs: *const Pair, weights: *const [i16; 2]| {
+            // SAFETY: two 16-bit numbers are read, and eight bytes each of the 8 V there are in a row.
+            let weights = unsafe { v128_load32_splat(weights.cast()) };
             for (index, sum) in added.iter_mut().enumerate() {
-                let pairs = unsafe { i16x8_load_extend_i8x8(pairs.as_ptr().add(4 * index).cast()) };
+                let pairs = unsafe { i16x8_load_extend_i8x8(pairs.add(4 * index).cast()) };
                 *sum = i32x4_add(*sum, i32x4_dot_i16x8(pairs, weights));
             }
         };
         let apart = weights.len() / READERS;
+        // Kept as a loop, as those of the products: the number of places is not for the compiler to know.
+        let readers = black_box(READERS);
         for first in 0..apart {
-            for reader in 0..READERS {
-                add(first + reader * apart);
+            let (mut row, mut weight) = (pairs[first * width..].as_ptr(), weights[first..].as_ptr());
+            for _ in 0..readers {
+                add(row, weight);
+                row = row.wrapping_add(apart * width);
+                weight = weight.wrapping_add(apart);
             }
         }
         for row in READERS * apart..weights.len() {
-            add(row);
+            add(pairs[row * width..].as_ptr(), weights[row..].as_ptr());
         }
         for (lanes, sum) in sums.iter_mut().zip(added) {
             // SAFETY: as above.

@@ -2,6 +2,7 @@
 
 use gpt2_web::gpt2::Precision;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
+use gpt2_web::kernels::exp::{exp, exp_each};
 use gpt2_web::kernels::{self, BLOCK, GROUP, Product, Products, Quantised, READERS, Weights};
 use gpt2_web::model::LanguageModel;
 use wasm_bindgen_test::wasm_bindgen_test;
@@ -84,6 +85,21 @@ fn every_product_is_the_reference_to_the_bit() {
     for products in all() {
         agree(products.name, products.q8, kernels::SCALAR.q8);
         agree(products.name, products.q4, kernels::SCALAR.q4);
+    }
+}
+
+#[wasm_bindgen_test]
+fn exponentials_of_slices_are_those_of_single_numbers_to_the_bit() {
+    let ends = [0.0, -0.0, -87.0, -87.1, 88.3, 88.4, 1e30, -1e30, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    let numbers: Vec<f32> = (-9000..9000).map(|step| step as f32 * 0.0101).chain(ends).collect();
+    for (len, less) in (0..20).map(|len| (len, 0.25)).chain([(numbers.len(), 0.0), (numbers.len(), -3.7)]) {
+        let numbers = &numbers[numbers.len() - len..];
+        let mut got = numbers.to_vec();
+        exp_each(&mut got, less);
+        for (got, number) in got.into_iter().zip(numbers) {
+            let expected = exp(number - less);
+            assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{got} of {number}");
+        }
     }
 }
 

@@ -11,7 +11,7 @@ pub mod rounded;
 use super::cache::{BlockCache, Heads};
 use crate::error::Result;
 use crate::gpt2::memory::room_for;
-use crate::kernels::exp::exp;
+use crate::kernels::exp::exp_each;
 
 /// What a query works in.
 #[derive(Debug, Default)]
@@ -82,10 +82,9 @@ fn each<H: Head>(heads: &[H], qkv: &[f32], cache: &BlockCache, scale: f32, scrat
 
 /// Makes `exp(score - greatest)` of scores, so that no exponential overflows; gives their sum.
 fn softmax_numerators(scores: &mut [f32]) -> f32 {
-    let greatest = fold(scores, f32::NEG_INFINITY, f32::max);
-    for score in scores.iter_mut() {
-        *score = exp(*score - greatest);
-    }
+    // By a comparison, which is an instruction for four numbers: `f32::max` is a call for each.
+    let greatest = fold(scores, f32::NEG_INFINITY, |greatest, score| if score > greatest { score } else { greatest });
+    exp_each(scores, greatest);
     fold(scores, 0.0, |sum, weight| sum + weight)
 }
 

@@ -7,9 +7,9 @@
 //! weights, which have no sign, get 14.
 
 use super::exact::grow;
-use super::{Head, Scratch, fold, softmax_numerators};
+use super::{Head, Scratch, softmax_numerators};
 use crate::error::Result;
-use crate::kernels::activations::{LEAST, round};
+use crate::kernels::activations::{LEAST, greatest, round};
 use crate::kernels::rows::{self, Pair, Quarter};
 
 /// Positions whose keys lie side by side.
@@ -90,8 +90,7 @@ impl Head for RoundedHead {
     fn attend(&self, query: &[f32], visible: usize, scale: f32, scratch: &mut Scratch, out: &mut [f32]) {
         let Scratch { weights, query: rounded_query, rounded, scores, sums } = scratch;
         let (query_scale, inverse) = scales(query, QUERY);
-        rounded_query.clear();
-        rounded_query.extend(query.chunks(2).map(|pair| round_pair(pair, inverse)));
+        round_pairs(query, inverse, rounded_query);
         scores.resize(visible.div_ceil(GROUP), [0; GROUP]);
         rows::dot(&self.keys[..scores.len() * self.pairs()], rounded_query, scores);
         let scale = query_scale * scale;
@@ -107,9 +106,8 @@ impl Head for RoundedHead {
         out.fill(0.0);
         for (weights, values) in weights.chunks(SPAN).zip(self.values.chunks(SPAN / 2 * width)) {
             let (scale, inverse) = scales(weights, WEIGHT);
-            rounded.clear();
             // An odd number of positions leaves a place in the last pair, whose weight is 0.
-            rounded.extend(weights.chunks(2).map(|pair| round_pair(pair, inverse)));
+            round_pairs(weights, inverse, rounded);
             sums.clear();
             sums.resize(width, 0);
             rows::add_weighted(sums, &values[..rounded.len() * width], rounded);
@@ -123,13 +121,17 @@ impl Head for RoundedHead {
 /// What makes integers up to `most` of numbers and of those the numbers again: `(scale, inverse)`. NaN and infinity
 /// among the numbers make the scale NaN or infinite.
 fn scales(numbers: &[f32], most: f32) -> (f32, f32) {
-    let greatest = fold(numbers, 0.0, |greatest, number| {
-        let size = number.abs();
-        if size > greatest || size.is_nan() { size } else { greatest }
-    });
+    let greatest = greatest(numbers);
     (greatest / most, if greatest < LEAST { 0.0 } else { most / greatest })
 }
 
+/// Numbers, rounded, two by two; in place of a last one that is missing, 0.
+fn round_pairs(numbers: &[f32], inverse: f32, pairs: &mut Vec<[i16; 2]>) {
+    let (whole, rest) = numbers.as_chunks::<2>();
+    pairs.clear();
+    pairs.extend(whole.iter().map(|pair| pair.map(|number| round(number * inverse) as i16)));
+    pairs.extend(rest.iter().map(|number| [round(number * inverse) as i16, 0]));
+}
 /// One number or two, rounded; in place of a second that is missing, 0.
 #[inline(always)]
 fn round_pair(pair: &[f32], inverse: f32) -> [i16; 2] {
