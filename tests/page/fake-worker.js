@@ -115,7 +115,10 @@
     let stop_string = null;
     const record = (/** @type {unknown} */ stop) => ({
       gpt2_web: '0.1.0',
-      identity: { model: 'fairy-12m', model_sha256: 'db74fa2cda2e', tokenizer_sha256: '196139668be6', precision: 'q8_0', kernel: 'simd128', readers: 4, readers_trial: [] },
+      identity: {
+        model: 'fairy-12m', model_sha256: 'db74fa2cda2e', tokenizer_sha256: '196139668be6', precision: 'q8_0', kernel: 'simd128',
+        readers: 4, readers_trial: [{ readers: 2, gb_s: 13.2 }, { readers: 4, gb_s: 17.4 }, { readers: 8, gb_s: 16.2 }],
+      },
       settings, prompt, prompt_ids, started_from_eos: prompt === '', text, token_ids: steps.map(({ token_id }) => token_id), steps,
       positions_processed: length + Math.max(0, steps.length - 1), prefill_ms, decode_ms: steps.reduce((sum, { forward_ms, sample_ms }) => sum + forward_ms + sample_ms, 0),
       time_to_first_token_ms: steps.length ? first : null, stop,

@@ -350,7 +350,7 @@ function finish(record, hop, request) {
   show();
   // The last delta's frame is still to come.
   requestAnimationFrame(() => setTimeout(() => { if (last?.hop === hop) show(); }));
-  showProfile(byId('profile', HTMLDetailsElement), record.profile);
+  showProfile(byId('profile', HTMLDetailsElement), record.profile, record.identity);
   showSettings(byId('effective'), record.settings);
   byId('keep-seed').hidden = seed.value === String(record.settings.seed);
   byId('record').hidden = false;

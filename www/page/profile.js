@@ -2,6 +2,7 @@ import { make } from './dom.js';
 import { integer, milliseconds, share } from './format.js';
 
 /** @typedef {import('../types/Profile').Profile} Profile */
+/** @typedef {import('../types/Identity').Identity} Identity */
 
 /** The parts of a step, in the order of its work. @type {[field: Exclude<keyof Profile, 'steps'>, name: string][]} */
 const PARTS = [
@@ -16,12 +17,22 @@ const PARTS = [
 
 /**
  * Shows where the time from token to token went; nothing where it was not measured.
- * @param {HTMLDetailsElement} fold @param {Profile | null} profile
+ * @param {HTMLDetailsElement} fold @param {Profile | null} profile @param {Identity} [identity] what computed the steps
  */
-export function showProfile(fold, profile) {
+export function showProfile(fold, profile, identity) {
   fold.hidden = profile === null;
   fold.querySelector('table')?.remove();
+  fold.querySelector('p')?.remove();
   if (profile) fold.append(table(profile));
+  if (profile && identity) fold.append(make('p', {}, engine(identity)));
+}
+
+/** How the products were computed. @param {Identity} identity */
+function engine({ kernel, readers, readers_trial }) {
+  const [first, ...others] = readers_trial.toSorted((a, b) => b.gb_s - a.gb_s);
+  const speed = (/** @type {Identity['readers_trial'][number]} */ { readers, gb_s }) => `${readers} places at ${gb_s.toFixed(1)} GB/s`;
+  const tried = first ? ` Tried when the model was loaded: ${[first, ...others].map(speed).join(', ')}.` : '';
+  return `Kernel: ${kernel}. It reads each matrix in ${readers} places at a time.${tried}`;
 }
 
 /** @param {Profile} profile */
