@@ -179,6 +179,22 @@ async fn a_generation_is_start_prefill_then_deltas_and_steps_then_done() {
 
 /// The model's clock and the worker's are one: otherwise the parts would not add up.
 #[wasm_bindgen_test]
+async fn the_first_token_is_posted_at_once_and_what_follows_in_a_frame_together() {
+    let page = Page::new();
+    page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
+    let events = page.generate(2, "Once", json!({"max_tokens": 200, "seed": 7})).await;
+    let posts: Vec<_> = page.posts().into_iter().filter(|post| post[0]["id"] == 2).collect();
+    assert_eq!(posts.concat(), events);
+    let of_type = |post: &[Value], name: &str| post.iter().filter(|event| event["type"] == name).count();
+    let first = posts.iter().find(|post| of_type(post, "step") > 0).unwrap();
+    assert_eq!((of_type(first, "step"), &first[first.len() - 1]["step"]), (1, &json!(0)));
+    // Other tests run meanwhile, but a step of this model takes a fraction of a millisecond.
+    let steps = of_type(&events, "step");
+    assert!(steps > 10 && posts.len() < steps, "{} posts for {steps} steps", posts.len());
+    assert_eq!(posts.last().unwrap().last().unwrap()["type"], "done");
+}
+
+#[wasm_bindgen_test]
 async fn a_record_says_where_the_time_of_a_step_went() {
     let page = Page::new();
     page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;

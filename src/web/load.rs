@@ -152,7 +152,7 @@ impl Worker {
                 }
                 let (done, total) = loader.progress();
                 let (done, total) = (done as f64, total.map(|total| total as f64));
-                self.send(&Event::Progress { id: call.id, stage, done, total });
+                self.send(Event::Progress { id: call.id, stage, done, total });
             }
             loader.end_file()?;
             sources.0[*place] = None;
@@ -165,7 +165,7 @@ impl Worker {
         if vocab_size < GPT2_TOKENS {
             return Err(no_tokenizer(vocab_size, sorted));
         }
-        let file: ModelFile = call.lent(|| self.send(&Event::LacksTokenizer { id: call.id })).await?;
+        let file: ModelFile = call.lent(|| self.send(Event::LacksTokenizer { id: call.id })).await?;
         let mut source = Source::new(file)?;
         let mut reader = HeaderReader::new(source.name(), source.size());
         let header = loop {

@@ -13,6 +13,8 @@ pub mod limits;
 mod load;
 #[cfg(target_arch = "wasm32")]
 mod message;
+#[cfg(target_arch = "wasm32")]
+mod outbox;
 pub mod protocol;
 #[cfg(all(target_arch = "wasm32", feature = "relaxed"))]
 pub mod relaxed;

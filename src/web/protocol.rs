@@ -3,6 +3,8 @@
 //! This file is the wire format: the page's TypeScript types are generated from it. Every message carries the `id` of
 //! its request, which the page must not use twice. A request ends with exactly one `ready` (for a load), `unloaded`,
 //! `done`, `pong` or `error`, and nothing follows it but the one `identified` of a load.
+//!
+//! What the worker posts is one event, or an array of several in their order.
 
 use serde::Serialize;
 

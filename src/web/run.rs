@@ -10,6 +10,10 @@ use crate::model::LanguageModel;
 use crate::record::Stop;
 use crate::settings::{RawOptions, Settings};
 
+/// For so long a run may go on without a turn of the message queue, in milliseconds; a step that takes longer has one
+/// before and after it.
+const TURN_MS: f64 = 8.0;
+
 impl Worker {
     /// Continues `prompt` with the model there is.
     pub(super) async fn generate(&self, call: &Call, prompt: &str, options: &RawOptions) -> Result<Event> {
@@ -34,7 +38,7 @@ impl Worker {
         let Engine { model, tokenizer, identity, .. } = engine;
         let clock = || self.clock.now();
         let mut generation = Generation::new(model, tokenizer, prompt, settings, &clock, call.cancel.clone())?;
-        self.send(&Event::Start {
+        self.send(Event::Start {
             id,
             settings: generation.settings().clone(),
             prompt_ids: generation.prompt_ids().to_vec(),
@@ -51,16 +55,28 @@ impl Worker {
 
     /// Takes a generation to its end, and posts what happens.
     async fn drive<M: LanguageModel>(&self, id: u32, generation: &mut Generation<'_, M>) -> Result<Stop> {
+        let mut turn = f64::NEG_INFINITY;
         loop {
-            self.queue.run().await?;
+            // The steps of a small model are shorter than a turn is worth.
+            if self.clock.now() - turn >= TURN_MS {
+                self.queue.run().await?;
+                turn = self.clock.now();
+            }
             match generation.advance()? {
                 Some(Progress::Prefill { done, total, chunk_ms }) => {
-                    self.send(&Event::Prefill { id, done: done as u32, total: total as u32, chunk_ms });
+                    self.send(Event::Prefill { id, done: done as u32, total: total as u32, chunk_ms });
                 }
                 Some(Progress::Step(record)) => {
                     let before = self.clock.now();
+                    let first = record.step == 0;
                     self.delta(id, &record.text);
-                    self.send(&Event::Step { id, record });
+                    self.send_later(Event::Step { id, record });
+                    // The first token is waited for.
+                    if first {
+                        self.flush()
+                    } else {
+                        self.flush_if_due()
+                    }
                     generation.handed_on(self.clock.now() - before);
                 }
                 Some(Progress::End { text, stop }) => {
@@ -72,9 +88,10 @@ impl Worker {
         }
     }
 
+    /// Text to show, before the event that it is posted with.
     fn delta(&self, id: u32, text: &str) {
         if !text.is_empty() {
-            self.send(&Event::Delta { id, text: text.to_owned(), posted_at: self.clock.since_epoch() });
+            self.send_later(Event::Delta { id, text: text.to_owned(), posted_at: self.clock.since_epoch() });
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! One request runs at a time; a `load`, `generate` or `unload` that comes meanwhile is answered with a `busy` error.
 //! Between two steps, two prefill chunks or two reads the worker lets its message queue run, so a `cancel` takes
-//! effect within one of them, and a `ping` is answered.
+//! effect within one of them, and a `ping` is answered. Steps of less than some milliseconds share a turn.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,6 +17,7 @@ use super::event_loop::{Clock, MessageQueue};
 use super::identification::Identification;
 use super::load::Wanted;
 use super::message;
+use super::outbox::Outbox;
 use super::protocol::{Event, Request};
 use super::source::Source;
 use crate::engine::Engine;
@@ -39,6 +40,7 @@ pub struct Worker {
     /// Of the model in `engine`, while its SHA-256 is not known.
     pub(super) identification: Rc<RefCell<Option<Rc<Identification>>>>,
     running: Rc<RefCell<Option<Call>>>,
+    outbox: Rc<Outbox>,
     /// Bytes that models may take.
     pub(super) memory_limit: u64,
 }
@@ -57,6 +59,7 @@ impl Worker {
             held: Rc::default(),
             identification: Rc::default(),
             running: Rc::default(),
+            outbox: Rc::default(),
             memory_limit: MEMORY_LIMIT,
         })
     }
@@ -103,7 +106,7 @@ impl Worker {
                 worker.held.set(0);
                 Ok(Event::Unloaded { id })
             }),
-            Request::Ping { id } => self.send(&Event::Pong { id }),
+            Request::Ping { id } => self.send(Event::Pong { id }),
             Request::Lend { id, file } => {
                 if !self.running(id).is_some_and(|call| call.lend(file)) {
                     let sentence = "nobody asked for this file; lend one after `lacks_tokenizer`";
@@ -120,7 +123,7 @@ impl Worker {
 
     /// Answers a message that is no request to be run. An error with the id of the request that runs would end that one.
     fn refuse(&self, id: Option<u32>, error: Error) {
-        self.send(&Event::error(id.filter(|&id| self.running(id).is_none()), error));
+        self.send(Event::error(id.filter(|&id| self.running(id).is_none()), error));
     }
 
     /// Runs `work` as request `id`, if nothing else runs, and posts the one event it ends with.
@@ -136,7 +139,7 @@ impl Worker {
         spawn_local(async move {
             let last = work(&worker, &call).await.unwrap_or_else(|error| Event::error(Some(id), error));
             worker.running.take();
-            worker.send(&last);
+            worker.send(last);
             worker.identify_while_idle().await;
         });
     }
@@ -175,7 +178,7 @@ impl Worker {
         if let Some(engine) = self.engine.borrow_mut().as_mut() {
             engine.identity.model_sha256.clone_from(&model_sha256);
         }
-        self.send(&Event::Identified { id: identification.load, model_sha256, notice });
+        self.send(Event::Identified { id: identification.load, model_sha256, notice });
     }
 
     /// Whether it is time to go on with `identification`.
@@ -189,13 +192,42 @@ impl Worker {
         }
     }
 
-    pub(super) fn send(&self, event: &Event) {
-        let serializer =
-            serde_wasm_bindgen::Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
-        match event.serialize(&serializer) {
-            Ok(message) => (self.post)(&message),
-            Err(error) => unreachable!("every event is made of plain values: {error}"),
+    /// Posts `event`, and with it those that wait.
+    pub(super) fn send(&self, event: Event) {
+        self.outbox.put(event);
+        self.flush();
+    }
+
+    /// Posts `event` with the next one that is sent, or when it is [due](Self::flush_if_due).
+    pub(super) fn send_later(&self, event: Event) {
+        self.outbox.put(event);
+    }
+
+    /// Posts what waits, if it waited for a frame.
+    pub(super) fn flush_if_due(&self) {
+        if self.outbox.is_due(self.clock.now()) {
+            self.flush();
         }
+    }
+
+    /// Posts what waits: one event by itself, several as an array.
+    pub(super) fn flush(&self) {
+        let events = self.outbox.take(self.clock.now(), self.clock.since_epoch());
+        match events.as_slice() {
+            [] => {}
+            [event] => (self.post)(&message_of(event)),
+            events => (self.post)(&events.iter().map(message_of).collect::<js_sys::Array>()),
+        }
+    }
+}
+
+/// An event as it is posted.
+fn message_of(event: &Event) -> JsValue {
+    let serializer =
+        serde_wasm_bindgen::Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
+    match event.serialize(&serializer) {
+        Ok(message) => message,
+        Err(error) => unreachable!("every event is made of plain values: {error}"),
     }
 }
 
@@ -253,7 +285,7 @@ fn report_panics(worker: Worker) {
         REPORTER.with_borrow(|worker| {
             let Some(worker) = worker else { return };
             let id = worker.running.try_borrow().ok().and_then(|running| running.as_ref().map(|call| call.id));
-            worker.send(&Event::error(id, Error::new(ErrorKind::Panic, format!("the engine panicked: {info}"))));
+            worker.send(Event::error(id, Error::new(ErrorKind::Panic, format!("the engine panicked: {info}"))));
         });
     }));
 }

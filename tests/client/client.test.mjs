@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { Gpt2Web } from '../../www/gpt2-web.js';
-import { ScriptedWorker, error, follow, kind, model, ready, types } from './scripted-worker.mjs';
+import { ScriptedWorker, delta, done, error, follow, kind, model, ready, start, types } from './scripted-worker.mjs';
 
 const base = 'http://localhost/';
 const files = [{ name: 'm.gguf', blob: new Blob(['GGUF']) }];
@@ -15,6 +15,13 @@ test('events arrive in order, and none after the end', async () => {
   let text = '';
   for await (const part of gpt2.text('a')) text += part;
   assert.equal(text, 't0t1t2');
+});
+
+test('several events may come in one post', async () => {
+  follow(({ type, id }, worker) => {
+    if (type === 'generate') worker.emit([start(id), delta(id, 'a'), delta(id, 'b'), done(id, 'max_tokens')]);
+  });
+  assert.deepEqual(await types(new Gpt2Web({ base }).generate('x')), ['start', 'delta', 'delta', 'done']);
 });
 
 test('files are sent by name, options that are undefined are not sent', async () => {

@@ -34,7 +34,7 @@ export class ScriptedWorker extends EventTarget {
     this.terminated = true;
   }
 
-  /** @param {WorkerEvent} data */
+  /** @param {WorkerEvent | WorkerEvent[]} data one event, or several in one post */
   emit(data) {
     this.dispatchEvent(new MessageEvent('message', { data }));
   }

@@ -50,7 +50,7 @@ const OBEDIENT = `{
   };
   const report = self.postMessage;
   self.postMessage = function (event, ...more) {
-    if (held && event?.type === held.type && held.left > 0) held.left--;
+    for (const { type } of [event].flat()) if (held && type === held.type && held.left > 0) held.left--;
     return report.call(self, event, ...more);
   };
   self.addEventListener('message', (event) => {

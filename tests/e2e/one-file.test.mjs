@@ -19,7 +19,9 @@ const KEEP_RECORD = `{
   globalThis.Worker = class extends Original {
     constructor(url) {
       super(url);
-      this.addEventListener('message', ({ data }) => { if (data.type === 'done') globalThis.record = data.record; });
+      this.addEventListener('message', ({ data }) => {
+        for (const event of [data].flat()) if (event.type === 'done') globalThis.record = event.record;
+      });
     }
   };
 }`;

@@ -24,6 +24,8 @@ pub struct Page(Rc<Inner>);
 struct Inner {
     worker: OnceCell<Worker>,
     events: RefCell<Vec<Value>>,
+    /// How many events came in each post.
+    posts: RefCell<Vec<usize>>,
     listener: RefCell<Option<Listener>>,
     waiting: RefCell<Vec<Waker>>,
 }
@@ -39,7 +41,12 @@ impl Page {
         let receiver = page.clone();
         let worker = Worker::new(move |event: &JsValue| {
             let text = String::from(JSON::stringify(event).unwrap());
-            receiver.receive(serde_json::from_str(&text).unwrap());
+            let events = match serde_json::from_str(&text).unwrap() {
+                Value::Array(events) => events,
+                event => vec![event],
+            };
+            receiver.0.posts.borrow_mut().push(events.len());
+            events.into_iter().for_each(|event| receiver.receive(event));
         });
         assert!(page.0.worker.set(changed(worker.unwrap())).is_ok());
         page
@@ -55,10 +62,21 @@ impl Page {
         self.0.waiting.take().into_iter().for_each(Waker::wake);
     }
 
+    /// The events of each post so far.
+    pub fn posts(&self) -> Vec<Vec<Value>> {
+        let mut events = self.events().into_iter();
+        self.0.posts.borrow().iter().map(|&len| events.by_ref().take(len).collect()).collect()
+    }
+
     /// Calls `listener` for each event as it comes, before the worker goes on: whatever it sends comes in that step,
-    /// however fast the machine is.
-    pub fn listen(&self, listener: impl FnMut(&Page, &Value) + 'static) {
-        self.0.listener.replace(Some(Box::new(listener)));
+    /// however fast the machine is. Every event of a run takes a frame's time, so that the worker posts each by itself.
+    pub fn listen(&self, mut listener: impl FnMut(&Page, &Value) + 'static) {
+        self.0.listener.replace(Some(Box::new(move |page, event| {
+            listener(page, event);
+            if event["type"] == "step" {
+                script("(() => { const end = performance.now() + 17; while (performance.now() < end); })()");
+            }
+        })));
     }
 
     /// Waits until `test` of all events so far gives something.

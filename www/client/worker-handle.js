@@ -62,7 +62,8 @@ export class WorkerHandle {
     worker.addEventListener('message', ({ data }) => {
       this.#alive = true;
       this.#revoke();
-      event(data);
+      // What happened within a frame's time comes in one post.
+      for (const one of Array.isArray(data) ? data : [data]) event(one);
     }, { signal });
     worker.addEventListener('messageerror', () => {
       dead(new Gpt2Error('panic', 'the worker sent a message that could not be read'));
