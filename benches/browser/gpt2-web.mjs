@@ -2,6 +2,7 @@
 import { SHAPES, VOCAB } from '../../tests/large/shapes.mjs';
 import { ggufFile } from './gguf.mjs';
 import { bytesPerStep, operationsPerPosition } from './limit.mjs';
+import { shown } from './shown.mjs';
 import { starts } from './start.mjs';
 import { Tab } from './tab.mjs';
 
@@ -119,6 +120,7 @@ function embedded(quick) {
       const samples = await runs(tab, model, quick ? [16, 480] : [16, 128, 256, 480], reads, operationsPerPosition(EMBEDDED), sample);
       await tab.close();
       for (const ms of await starts(place)) samples.push(sample('start', ms, 'ms', { variant: 'page open to first token' }));
+      for (const { ms, least } of await shown(place)) samples.push(sample('page', ms, 'ms', { variant: 'token to token, shown', least }));
       return samples;
     },
   };

@@ -6,7 +6,7 @@
  * second with many rows at a time, where that is known.
  * @typedef {{ system: string, precision: string, gb_s: number, gop_s?: number | undefined }} Speed
  */
-/** @typedef {'decode' | 'prefill' | 'sampling' | 'load' | 'memory' | 'start' | 'size'} Measure */
+/** @typedef {'decode' | 'prefill' | 'sampling' | 'page' | 'load' | 'memory' | 'start' | 'size'} Measure */
 
 /**
  * What was measured: a result is the median of all samples that agree in these.
@@ -32,7 +32,7 @@
  */
 
 /** In the order of the table. @type {Measure[]} */
-const MEASURES = ['decode', 'prefill', 'sampling', 'load', 'memory', 'start', 'size'];
+const MEASURES = ['decode', 'prefill', 'sampling', 'page', 'load', 'memory', 'start', 'size'];
 
 /** @param {readonly number[]} numbers */
 export function median(numbers) {
@@ -98,6 +98,8 @@ function remark(result, results) {
       return first ? `a position takes ${(1000 / result.value / first.value).toFixed(2)} of a step at ${first.position}` : '';
     case 'sampling':
       return first ? `${(result.value / first.value * 100).toFixed(1)} % of a step at ${first.position}` : '';
+    case 'page':
+      return `${(1000 / result.value).toFixed(0)} tokens/s`;
     case 'load':
       return result.of_limit === null ? '' : `${(1 / result.of_limit).toFixed(2)} x reading the file`;
     default:
