@@ -42,8 +42,10 @@ fn products(criterion: &mut Criterion) {
 fn attention(criterion: &mut Criterion) {
     let (keys, query) = (vec![Quarter::default(); 512 / 4 * 32], [[5, -7]; 32]);
     let (values, weights) = (vec![Pair::default(); 512 / 2 * 64], [[5, 7]; 256]);
-    let (mut scores, mut sums) = ([[0; 4]; 128], [0; 64]);
-    criterion.bench_function("keys", |bencher| bencher.iter(|| rows::dot(black_box(&keys), &query, &mut scores)));
+    let (scales, mut scores, mut sums) = ([[1.0; 4]; 128], [[0.0; 4]; 128], [0; 64]);
+    criterion.bench_function("keys", |bencher| {
+        bencher.iter(|| rows::dot(black_box(&keys), &query, &scales, 0.1, &mut scores));
+    });
     criterion.bench_function("values", |bencher| {
         bencher.iter(|| {
             sums.fill(0);

@@ -3,7 +3,7 @@
 use gpt2_web::gpt2::Precision;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
 use gpt2_web::kernels::exp::{exp, exp_each};
-use gpt2_web::kernels::{self, BLOCK, GROUP, Product, Products, Quantised, READERS, Weights};
+use gpt2_web::kernels::{self, BLOCK, GROUP, Product, Products, Quantised, READERS, Weights, rows};
 use gpt2_web::model::LanguageModel;
 use wasm_bindgen_test::wasm_bindgen_test;
 
@@ -99,6 +99,50 @@ fn exponentials_of_slices_are_those_of_single_numbers_to_the_bit() {
         for (got, number) in got.into_iter().zip(numbers) {
             let expected = exp(number - less);
             assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{got} of {number}");
+        }
+    }
+}
+
+/// Numbers from `-most` to `most`, the same for the same `at`.
+fn number(at: usize, most: i32) -> i16 {
+    (at.wrapping_mul(40503).wrapping_add(at * at * 7) as i32 % (2 * most + 1) - most) as i16
+}
+
+#[wasm_bindgen_test]
+fn products_of_keys_are_their_definition_to_the_bit() {
+    for (groups, pairs) in (0..23).map(|groups| (groups, 32)).chain((1..20).map(|pairs| (9, pairs))) {
+        let keys: Vec<rows::Quarter> = (0..groups * pairs)
+            .map(|at| std::array::from_fn(|row| [number(8 * at + row, 2047), number(8 * at + row + 4, 2047)]))
+            .collect();
+        let query: Vec<[i16; 2]> = (0..pairs).map(|at| [number(3 * at, 1023), number(5 * at, 1023)]).collect();
+        let scales: Vec<[f32; 4]> =
+            (0..groups).map(|at| std::array::from_fn(|row| (at + 9 * row) as f32 * 0.07)).collect();
+        let mut got = vec![[f32::NAN; 4]; groups];
+        rows::dot(&keys, &query, &scales, 0.3, &mut got);
+        for (row, got) in got.as_flattened().iter().enumerate() {
+            let product = |pair: usize, side: usize| {
+                i32::from(keys[row / 4 * pairs + pair][row % 4][side]) * i32::from(query[pair][side])
+            };
+            let sum: i32 = (0..pairs).map(|pair| product(pair, 0) + product(pair, 1)).sum();
+            let expected = sum as f32 * (scales[row / 4][row % 4] * 0.3);
+            assert_eq!(got.to_bits(), expected.to_bits(), "row {row} of {groups} times {pairs}");
+        }
+    }
+}
+
+#[wasm_bindgen_test]
+fn weighted_values_are_their_definition() {
+    for (rows, width) in (1..23).map(|rows| (rows, 64)).chain((1..20).map(|width| (9, 4 * width))).chain([(64, 64)]) {
+        let values: Vec<rows::Pair> =
+            (0..rows * width).map(|at| [number(at, 127) as i8, number(7 * at, 127) as i8]).collect();
+        let weights: Vec<[i16; 2]> = (0..rows).map(|at| [number(3 * at, 16383), number(5 * at, 16383)]).collect();
+        let mut got: Vec<i32> = (0..width as i32).collect();
+        rows::add_weighted(&mut got, &values, &weights);
+        for (column, got) in got.into_iter().enumerate() {
+            let term =
+                |row: usize, side: usize| i32::from(values[row * width + column][side]) * i32::from(weights[row][side]);
+            let expected = column as i32 + (0..rows).map(|row| term(row, 0) + term(row, 1)).sum::<i32>();
+            assert_eq!(got, expected, "column {column} of {rows} rows of {width}");
         }
     }
 }

@@ -16,13 +16,12 @@ use crate::kernels::exp::exp_each;
 /// What a query works in.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// One number for each position.
+    /// One number for each position, and room for a multiple of four.
     weights: Vec<f32>,
     /// The query, rounded.
     query: Vec<[i16; 2]>,
     /// The weights, rounded.
     rounded: Vec<[i16; 2]>,
-    scores: Vec<[i32; 4]>,
     sums: Vec<i32>,
 }
 
@@ -32,10 +31,9 @@ impl Scratch {
     /// # Errors
     /// `OutOfMemory`.
     pub fn reserve(&mut self, positions: usize, head_dim: usize) -> Result<()> {
-        room_for(&mut self.weights, positions)?;
+        room_for(&mut self.weights, positions.next_multiple_of(4))?;
         room_for(&mut self.query, head_dim.div_ceil(2))?;
         room_for(&mut self.rounded, positions.div_ceil(2))?;
-        room_for(&mut self.scores, positions.div_ceil(4))?;
         room_for(&mut self.sums, head_dim.next_multiple_of(4))
     }
 }

@@ -88,15 +88,13 @@ impl Head for RoundedHead {
     }
 
     fn attend(&self, query: &[f32], visible: usize, scale: f32, scratch: &mut Scratch, out: &mut [f32]) {
-        let Scratch { weights, query: rounded_query, rounded, scores, sums } = scratch;
+        let Scratch { weights, query: rounded_query, rounded, sums } = scratch;
         let (query_scale, inverse) = scales(query, QUERY);
         round_pairs(query, inverse, rounded_query);
-        scores.resize(visible.div_ceil(GROUP), [0; GROUP]);
-        rows::dot(&self.keys[..scores.len() * self.pairs()], rounded_query, scores);
-        let scale = query_scale * scale;
-        weights.clear();
-        let scored = scores.as_flattened().iter().zip(&self.key_scales);
-        weights.extend(scored.map(|(score, key_scale)| *score as f32 * (key_scale * scale)).take(visible));
+        weights.resize(visible.next_multiple_of(GROUP), 0.0);
+        let (key_scales, scores) = (self.key_scales.as_chunks().0, weights.as_chunks_mut().0);
+        rows::dot(&self.keys[..scores.len() * self.pairs()], rounded_query, key_scales, query_scale * scale, scores);
+        weights.truncate(visible);
         let sum = softmax_numerators(weights);
 
         for (weight, scale) in weights.iter_mut().zip(&self.value_scales) {
