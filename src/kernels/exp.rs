@@ -35,61 +35,103 @@ pub fn exp(x: f32) -> f32 {
     if x.is_nan() { x } else { scaled }
 }
 
-/// Makes `exp(number - less)` of each number.
-pub fn exp_each(numbers: &mut [f32], less: f32) {
+/// Makes `exp(number - greatest)` of numbers, none of which is above `greatest`; gives their sum. It grows in four lanes
+/// that do not wait for one another, and those and what is left of the numbers are added then.
+pub fn exp_each(numbers: &mut [f32], greatest: f32) -> f32 {
+    let mut sums = [0.0; 4];
     #[cfg(target_feature = "simd128")]
-    let numbers = vectors::exp_pairs(numbers, less);
-    for number in numbers {
-        *number = exp(*number - less);
+    let numbers = vectors::exp_pairs(numbers, greatest, &mut sums);
+    let exp_of = |number: &mut f32| {
+        *number = exp(*number - greatest);
+        *number
+    };
+    let (fours, rest) = numbers.as_chunks_mut::<4>();
+    for four in fours {
+        for (sum, number) in sums.iter_mut().zip(four) {
+            *sum += exp_of(number);
+        }
     }
+    rest.iter_mut().fold(sums.iter().sum(), |sum, number| sum + exp_of(number))
 }
 
 #[cfg(target_feature = "simd128")]
 mod vectors {
     use core::arch::wasm32::{
-        f32x4_add, f32x4_gt, f32x4_lt, f32x4_mul, f32x4_ne, f32x4_pmax, f32x4_pmin, f32x4_splat, f32x4_sub, i32x4_add,
-        i32x4_shl, v128, v128_andnot, v128_bitselect, v128_load, v128_store,
+        f32x4, f32x4_add, f32x4_lt, f32x4_mul, f32x4_pmax, f32x4_splat, f32x4_sub, i32x4, i32x4_add, i32x4_shl, v128,
+        v128_andnot, v128_load, v128_store,
     };
     use core::f32::consts::LOG2_E;
+    use core::hint::black_box;
 
     use super::{ENDS, LN_2, SHIFT, TAYLOR};
 
-    /// As [`exp_each`](super::exp_each) for the first numbers; gives the rest, which are fewer than eight. Two vectors at a
-    /// time: an engine makes the many constants anew for each time.
-    pub fn exp_pairs(numbers: &mut [f32], less: f32) -> &mut [f32] {
+    /// What the vectors are computed with. It lies in memory, where the compiler must not see through it: an engine
+    /// makes a constant of the code anew wherever it is used, of three instructions each.
+    struct Constants {
+        least: v128,
+        log2_e: v128,
+        shift: v128,
+        ln_2: [v128; 2],
+        taylor: [v128; 8],
+        /// What lies between an exponent and its bits.
+        bias: v128,
+    }
+
+    const fn splat(number: f32) -> v128 {
+        f32x4(number, number, number, number)
+    }
+
+    static CONSTANTS: Constants = Constants {
+        least: splat(ENDS[0]),
+        log2_e: splat(LOG2_E),
+        shift: splat(SHIFT),
+        ln_2: [splat(LN_2[0]), splat(LN_2[1])],
+        taylor: {
+            let mut terms = [splat(0.0); 8];
+            let mut at = 0;
+            while at < terms.len() {
+                terms[at] = splat(TAYLOR[at]);
+                at += 1;
+            }
+            terms
+        },
+        bias: i32x4(127, 127, 127, 127),
+    };
+
+    /// As [`exp_each`](super::exp_each) for the first numbers; gives the rest, which are fewer than eight. Two vectors at
+    /// a time, which do not wait for one another.
+    pub fn exp_pairs<'a>(numbers: &'a mut [f32], greatest: f32, sums: &mut [f32; 4]) -> &'a mut [f32] {
         let (eights, rest) = numbers.as_chunks_mut::<8>();
+        let (constants, greatest) = (black_box(&CONSTANTS), f32x4_splat(greatest));
+        let mut sum = f32x4_splat(0.0);
         for eight in eights {
-            let [low, high] = [0, 4].map(|at| eight[at..].as_mut_ptr().cast::<v128>());
-            // SAFETY: four floats are a vector, and there are two of them.
-            unsafe {
-                let [a, b] = exp([low, high].map(|four| f32x4_sub(v128_load(four), f32x4_splat(less))));
-                v128_store(low, a);
-                v128_store(high, b);
+            for four in eight.as_chunks_mut::<4>().0 {
+                let four = four.as_mut_ptr().cast::<v128>();
+                // SAFETY: four floats are a vector.
+                unsafe {
+                    let power = exp(f32x4_sub(v128_load(four), greatest), constants);
+                    sum = f32x4_add(sum, power);
+                    v128_store(four, power);
+                }
             }
         }
+        // SAFETY: as above.
+        unsafe { v128_store(sums.as_mut_ptr().cast(), sum) };
         rest
     }
 
-    /// The same operations as [`exp`](super::exp), in the same order.
+    /// The same operations as [`exp`](super::exp), in the same order, but for two: no number is above 0, so that there is
+    /// no upper end, and 2^n is a factor. That is the same where the result is not below the normal numbers, which
+    /// none above the lower end is, and it leaves NaN what it is.
     #[inline(always)]
-    fn exp(x: [v128; 2]) -> [v128; 2] {
-        let clamped = x.map(|x| f32x4_pmin(f32x4_splat(ENDS[1]), f32x4_pmax(f32x4_splat(ENDS[0]), x)));
-        let shifted = clamped.map(|x| f32x4_add(f32x4_mul(x, f32x4_splat(LOG2_E)), f32x4_splat(SHIFT)));
-        let n = shifted.map(|shifted| f32x4_sub(shifted, f32x4_splat(SHIFT)));
-        let mut r = x;
-        for part in LN_2 {
-            r = [0, 1].map(|of| f32x4_sub(r[of], f32x4_mul(n[of], f32x4_splat(part))));
-        }
-        let mut power = [f32x4_splat(TAYLOR[0]); 2];
-        for term in &TAYLOR[1..] {
-            power = [0, 1].map(|of| f32x4_add(f32x4_mul(power[of], r[of]), f32x4_splat(*term)));
-        }
-        [0, 1].map(|of| {
-            let scaled = i32x4_add(power[of], i32x4_shl(shifted[of], 23));
-            let scaled = v128_andnot(scaled, f32x4_lt(x[of], f32x4_splat(ENDS[0])));
-            let scaled = v128_bitselect(f32x4_splat(f32::INFINITY), scaled, f32x4_gt(x[of], f32x4_splat(ENDS[1])));
-            v128_bitselect(x[of], scaled, f32x4_ne(x[of], x[of]))
-        })
+    fn exp(x: v128, constants: &Constants) -> v128 {
+        let Constants { least, log2_e, shift, ln_2, taylor, bias } = constants;
+        let shifted = f32x4_add(f32x4_mul(f32x4_pmax(x, *least), *log2_e), *shift);
+        let n = f32x4_sub(shifted, *shift);
+        let r = ln_2.iter().fold(x, |r, part| f32x4_sub(r, f32x4_mul(n, *part)));
+        let power = taylor[1..].iter().fold(taylor[0], |power, term| f32x4_add(f32x4_mul(power, r), *term));
+        let scaled = f32x4_mul(power, i32x4_shl(i32x4_add(shifted, *bias), 23));
+        v128_andnot(scaled, f32x4_lt(x, *least))
     }
 }
 

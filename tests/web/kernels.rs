@@ -90,16 +90,29 @@ fn every_product_is_the_reference_to_the_bit() {
 
 #[wasm_bindgen_test]
 fn exponentials_of_slices_are_those_of_single_numbers_to_the_bit() {
-    let ends = [0.0, -0.0, -87.0, -87.1, 88.3, 88.4, 1e30, -1e30, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
-    let numbers: Vec<f32> = (-9000..9000).map(|step| step as f32 * 0.0101).chain(ends).collect();
-    for (len, less) in (0..20).map(|len| (len, 0.25)).chain([(numbers.len(), 0.0), (numbers.len(), -3.7)]) {
+    let ends =
+        [0.0, -0.0, -86.999_99, -87.0, -87.000_01, -88.0, -1e30, -f32::MAX, f32::NEG_INFINITY, f32::NAN, -f32::NAN];
+    let numbers: Vec<f32> = (-9000..0).map(|step| step as f32 * 0.0101).chain(ends).collect();
+    for (len, greatest) in (0..20).map(|len| (len, 0.25)).chain([(numbers.len(), 0.0), (numbers.len(), 3.7)]) {
         let numbers = &numbers[numbers.len() - len..];
         let mut got = numbers.to_vec();
-        exp_each(&mut got, less);
+        exp_each(&mut got, greatest);
         for (got, number) in got.into_iter().zip(numbers) {
-            let expected = exp(number - less);
+            let expected = exp(number - greatest);
             assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{got} of {number}");
         }
+    }
+}
+
+#[wasm_bindgen_test]
+fn a_sum_of_exponentials_is_added_in_one_order() {
+    for len in 1..70 {
+        let numbers: Vec<f32> = (0..len).map(|at| (at * 7919 % 97) as f32 * -0.173).collect();
+        let powers: Vec<f32> = numbers.iter().map(|number| exp(*number)).collect();
+        let (fours, rest) = powers.as_chunks::<4>();
+        let lanes = (0..4).map(|lane| fours.iter().fold(0.0, |sum, four| sum + four[lane]));
+        let expected = lanes.chain(rest.iter().copied()).fold(0.0, |sum, power| sum + power);
+        assert_eq!(exp_each(&mut numbers.clone(), 0.0).to_bits(), expected.to_bits(), "of {len}");
     }
 }
 

@@ -81,21 +81,16 @@ fn each<H: Head>(heads: &[H], qkv: &[f32], cache: &BlockCache, scale: f32, scrat
 /// Makes `exp(score - greatest)` of scores, so that no exponential overflows; gives their sum.
 fn softmax_numerators(scores: &mut [f32]) -> f32 {
     // By a comparison, which is an instruction for four numbers: `f32::max` is a call for each.
-    let greatest = fold(scores, f32::NEG_INFINITY, |greatest, score| if score > greatest { score } else { greatest });
-    exp_each(scores, greatest);
-    fold(scores, 0.0, |sum, weight| sum + weight)
-}
-
-/// Folds in four lanes that do not wait for one another, and then those.
-fn fold(numbers: &[f32], start: f32, join: impl Fn(f32, f32) -> f32) -> f32 {
-    let (groups, rest) = numbers.as_chunks::<4>();
-    let mut lanes = [start; 4];
-    for group in groups {
-        for (lane, number) in lanes.iter_mut().zip(group) {
-            *lane = join(*lane, *number);
+    let greater = |greatest: f32, score: &f32| if *score > greatest { *score } else { greatest };
+    let (fours, rest) = scores.as_chunks::<4>();
+    let mut lanes = [f32::NEG_INFINITY; 4];
+    for four in fours {
+        for (lane, score) in lanes.iter_mut().zip(four) {
+            *lane = greater(*lane, score);
         }
     }
-    lanes.iter().chain(rest).fold(start, |all, number| join(all, *number))
+    let greatest = lanes.iter().chain(rest).fold(f32::NEG_INFINITY, greater);
+    exp_each(scores, greatest)
 }
 
 #[cfg(test)]

@@ -125,11 +125,14 @@ fn scales(numbers: &[f32], most: f32) -> (f32, f32) {
 
 /// Numbers, rounded, two by two; in place of a last one that is missing, 0.
 fn round_pairs(numbers: &[f32], inverse: f32, pairs: &mut Vec<[i16; 2]>) {
-    let (whole, rest) = numbers.as_chunks::<2>();
     pairs.clear();
-    pairs.extend(whole.iter().map(|pair| pair.map(|number| round(number * inverse) as i16)));
-    pairs.extend(rest.iter().map(|number| [round(number * inverse) as i16, 0]));
+    pairs.resize(numbers.len().div_ceil(2), [0; 2]);
+    // Number by number in a slice, of which the compiler makes vectors.
+    for (rounded, number) in pairs.as_flattened_mut().iter_mut().zip(numbers) {
+        *rounded = round(number * inverse) as i16;
+    }
 }
+
 /// One number or two, rounded; in place of a second that is missing, 0.
 #[inline(always)]
 fn round_pair(pair: &[f32], inverse: f32) -> [i16; 2] {
