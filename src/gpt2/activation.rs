@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use candle_core::cpu::erf::erf_f64 as erf;
 
-use crate::kernels::exp::exp;
+use crate::kernels::exp::exp_all;
 
 /// Which one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,9 +28,7 @@ impl Activation {
                 // x (1 + tanh u) / 2 is x / (1 + exp(-2u)), with u = sqrt(2 / pi) (x + 0.044715 x^3).
                 let linear = (-2.0 * (2.0 / PI).sqrt()) as f32;
                 let cubic = (-2.0 * (2.0 / PI).sqrt() * 0.044715) as f32;
-                for x in x {
-                    *x /= 1.0 + exp(*x * (linear + cubic * *x * *x));
-                }
+                divide(x, |x| x * (linear + cubic * x * x));
             }
             Self::Gelu => {
                 for x in x {
@@ -43,11 +41,23 @@ impl Activation {
                     *x = if *x < 0.0 { 0.0 } else { *x };
                 }
             }
-            Self::Silu => {
-                for x in x {
-                    *x /= 1.0 + exp(-*x);
-                }
-            }
+            Self::Silu => divide(x, |x| -x),
+        }
+    }
+}
+
+/// Divides each number by `1 + exp(exponent(number))`.
+fn divide(x: &mut [f32], exponent: impl Fn(f32) -> f32) {
+    // So many at a time that what lies between the loops stays in the processor's nearest cache.
+    let mut powers = [0.0; 256];
+    for x in x.chunks_mut(powers.len()) {
+        let powers = &mut powers[..x.len()];
+        for (power, x) in powers.iter_mut().zip(x.iter()) {
+            *power = exponent(*x);
+        }
+        exp_all(powers);
+        for (x, power) in x.iter_mut().zip(powers) {
+            *x /= 1.0 + *power;
         }
     }
 }

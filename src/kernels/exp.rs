@@ -35,6 +35,15 @@ pub fn exp(x: f32) -> f32 {
     if x.is_nan() { x } else { scaled }
 }
 
+/// Makes `exp(number)` of each number.
+pub fn exp_all(numbers: &mut [f32]) {
+    #[cfg(target_feature = "simd128")]
+    let numbers = vectors::exp_all_pairs(numbers);
+    for number in numbers {
+        *number = exp(*number);
+    }
+}
+
 /// Makes `exp(number - greatest)` of numbers, none of which is above `greatest`; gives their sum. It grows in four lanes
 /// that do not wait for one another, and those and what is left of the numbers are added then.
 pub fn exp_each(numbers: &mut [f32], greatest: f32) -> f32 {
@@ -57,8 +66,8 @@ pub fn exp_each(numbers: &mut [f32], greatest: f32) -> f32 {
 #[cfg(target_feature = "simd128")]
 mod vectors {
     use core::arch::wasm32::{
-        f32x4, f32x4_add, f32x4_lt, f32x4_mul, f32x4_pmax, f32x4_splat, f32x4_sub, i32x4, i32x4_add, i32x4_shl, v128,
-        v128_andnot, v128_load, v128_store,
+        f32x4, f32x4_add, f32x4_gt, f32x4_lt, f32x4_mul, f32x4_pmax, f32x4_pmin, f32x4_splat, f32x4_sub, i32x4,
+        i32x4_add, i32x4_shl, v128, v128_andnot, v128_bitselect, v128_load, v128_store,
     };
     use core::f32::consts::LOG2_E;
     use core::hint::black_box;
@@ -69,6 +78,8 @@ mod vectors {
     /// makes a constant of the code anew wherever it is used, of three instructions each.
     struct Constants {
         least: v128,
+        most: v128,
+        infinite: v128,
         log2_e: v128,
         shift: v128,
         ln_2: [v128; 2],
@@ -83,6 +94,8 @@ mod vectors {
 
     static CONSTANTS: Constants = Constants {
         least: splat(ENDS[0]),
+        most: splat(ENDS[1]),
+        infinite: splat(f32::INFINITY),
         log2_e: splat(LOG2_E),
         shift: splat(SHIFT),
         ln_2: [splat(LN_2[0]), splat(LN_2[1])],
@@ -97,6 +110,24 @@ mod vectors {
         },
         bias: i32x4(127, 127, 127, 127),
     };
+
+    /// As [`exp_all`](super::exp_all) for the first numbers; gives the rest, which are fewer than eight.
+    pub fn exp_all_pairs(numbers: &mut [f32]) -> &mut [f32] {
+        let (eights, rest) = numbers.as_chunks_mut::<8>();
+        let constants = black_box(&CONSTANTS);
+        for eight in eights {
+            for four in eight.as_chunks_mut::<4>().0 {
+                let four = four.as_mut_ptr().cast::<v128>();
+                // SAFETY: four floats are a vector.
+                unsafe {
+                    let x = v128_load(four);
+                    let within = exp(f32x4_pmin(x, constants.most), constants);
+                    v128_store(four, v128_bitselect(constants.infinite, within, f32x4_gt(x, constants.most)));
+                }
+            }
+        }
+        rest
+    }
 
     /// As [`exp_each`](super::exp_each) for the first numbers; gives the rest, which are fewer than eight. Two vectors at
     /// a time, which do not wait for one another.
@@ -120,12 +151,12 @@ mod vectors {
         rest
     }
 
-    /// The same operations as [`exp`](super::exp), in the same order, but for two: no number is above 0, so that there is
-    /// no upper end, and 2^n is a factor. That is the same where the result is not below the normal numbers, which
-    /// none above the lower end is, and it leaves NaN what it is.
+    /// The same operations as [`exp`](super::exp), in the same order, but for two: no number is above the upper end, and
+    /// 2^n is a factor. That is the same where the result is not below the normal numbers, which none above the lower
+    /// end is, and it leaves NaN what it is.
     #[inline(always)]
     fn exp(x: v128, constants: &Constants) -> v128 {
-        let Constants { least, log2_e, shift, ln_2, taylor, bias } = constants;
+        let Constants { least, log2_e, shift, ln_2, taylor, bias, .. } = constants;
         let shifted = f32x4_add(f32x4_mul(f32x4_pmax(x, *least), *log2_e), *shift);
         let n = f32x4_sub(shifted, *shift);
         let r = ln_2.iter().fold(x, |r, part| f32x4_sub(r, f32x4_mul(n, *part)));

@@ -2,7 +2,7 @@
 
 use gpt2_web::gpt2::Precision;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
-use gpt2_web::kernels::exp::{exp, exp_each};
+use gpt2_web::kernels::exp::{exp, exp_all, exp_each};
 use gpt2_web::kernels::{self, BLOCK, GROUP, Product, Products, Quantised, READERS, Weights, rows};
 use gpt2_web::model::LanguageModel;
 use wasm_bindgen_test::wasm_bindgen_test;
@@ -99,6 +99,22 @@ fn exponentials_of_slices_are_those_of_single_numbers_to_the_bit() {
         exp_each(&mut got, greatest);
         for (got, number) in got.into_iter().zip(numbers) {
             let expected = exp(number - greatest);
+            assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{got} of {number}");
+        }
+    }
+}
+
+#[wasm_bindgen_test]
+fn exponentials_of_any_numbers_are_those_of_single_numbers_to_the_bit() {
+    let ends =
+        [-87.0, -87.1, 88.3, 88.300_01, 88.4, 1e30, -1e30, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -f32::NAN];
+    let numbers: Vec<f32> = (-9000..9000).map(|step| step as f32 * 0.0101).chain(ends).collect();
+    for len in (0..20).chain([numbers.len()]) {
+        let numbers = &numbers[numbers.len() - len..];
+        let mut got = numbers.to_vec();
+        exp_all(&mut got);
+        for (got, number) in got.into_iter().zip(numbers) {
+            let expected = exp(*number);
             assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{got} of {number}");
         }
     }
