@@ -43,10 +43,8 @@ pub fn to_q4_0(numbers: &[f32; BLOCK]) -> Block {
 
 /// A block of a file.
 pub fn from_q8_0(bytes: &[u8; Q8_0_BYTES]) -> Block {
-    let mut numbers = [0; BLOCK];
-    for (number, byte) in numbers.iter_mut().zip(&bytes[2..]) {
-        *number = *byte as i8;
-    }
+    let (_, numbers) = bytes.split_at(2);
+    let numbers = numbers.first_chunk().map_or([0; BLOCK], |numbers| numbers.map(|byte| byte as i8));
     (numbers, scale(bytes))
 }
 
