@@ -29,7 +29,9 @@ export class Wire {
         super(URL.createObjectURL(new Blob([source], { type: 'text/javascript' })));
         wire.started++;
         wire.workers.set(this, new Map());
-        this.addEventListener('message', ({ data }) => wire.heard(this, data));
+        this.addEventListener('message', ({ data }) => {
+          for (const event of [data].flat()) wire.heard(this, event);
+        });
       }
 
       /** @param {any} message @param {any} [transfer] */
@@ -78,7 +80,7 @@ export class Wire {
     const answered = new Promise((resolve) => {
       /** @param {MessageEvent} message */
       const hear = ({ data }) => {
-        if (data.id !== null && data.id !== id) return;
+        if ([data].flat().every((event) => event.id !== null && event.id !== id)) return;
         worker.removeEventListener('message', hear);
         resolve(undefined);
       };
