@@ -34,7 +34,7 @@ export class Tab {
     this.tab = tab;
   }
 
-  /** A tab whose worker runs and holds no model. @param {Place} place */
+  /** A tab whose worker runs, with the model that comes with the page. @param {Place} place */
   static async open({ browser, url }) {
     const tab = await browser.newPage();
     await tab.goto(`${url}/bench/`);
@@ -44,7 +44,8 @@ export class Tab {
       const { Gpt2Web } = await import('/gpt2-web.js');
       const client = new Gpt2Web();
       Object.assign(globalThis, { client });
-      await client.unload();
+      // Nothing but a load starts the worker. Whoever picks a file has the one that runs with the embedded model.
+      await client.loadEmbedded();
     });
     return new Tab(tab);
   }
