@@ -121,7 +121,7 @@ pub struct Profile {
     /// Of all blocks: the second layer norm and the feed-forward part.
     pub mlp_ms: f64,
     /// The last layer norm and the logits.
-    pub head_ms: f64,
+    pub lm_head_ms: f64,
     /// The choice of the token.
     pub sampling_ms: f64,
     /// To hand the token on: in a worker, to build and post its messages.

@@ -11,8 +11,8 @@ mod hostile;
 mod identity;
 #[path = "web/kernels.rs"]
 mod kernels;
-#[path = "web/lending.rs"]
-mod lending;
+#[path = "web/provided_tokenizer.rs"]
+mod provided_tokenizer;
 #[path = "web/memory.rs"]
 mod memory;
 #[path = "web/page.rs"]

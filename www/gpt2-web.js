@@ -45,7 +45,7 @@ export { memoryNeeded } from './client/memory.js';
 /** @typedef {import('./client/store.js').StoredModelInfo} StoredModelInfo */
 /** @typedef {import('./client/model.js').Load} Load */
 /** @typedef {import('./client/model.js').Loaded} Loaded */
-/** @typedef {import('./client/model.js').Identified} Identified */
+/** @typedef {import('./client/model.js').Hashed} Hashed */
 /** @typedef {import('./client/model.js').Way} Way */
 /** @typedef {import('./client/run.js').RunEvent} RunEvent */
 /** @typedef {import('./client/loads.js').LoadHooks} LoadHooks */
@@ -84,9 +84,9 @@ export class Gpt2Web {
   /** The downloaded models that this browser keeps. @readonly */ store;
   /**
    * Called when the SHA-256 of the loaded model is known, or never will be, which may be long after the load.
-   * @type {((identified: Identified) => void) | null}
+   * @type {((hashed: Hashed) => void) | null}
    */
-  onidentified = null;
+  onhashed = null;
 
   /**
    * @param {object} [options]
@@ -115,7 +115,7 @@ export class Gpt2Web {
       stallOf(stall_ms),
       { lost: () => this.#model.recover(), late: (event) => this.#model.late(event) },
     );
-    this.#model = new Model(this.#requests, this.#embedded, (identified) => this.onidentified?.(identified));
+    this.#model = new Model(this.#requests, this.#embedded, (hashed) => this.onhashed?.(hashed));
   }
 
   /**

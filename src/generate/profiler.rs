@@ -49,7 +49,7 @@ impl Profiler {
             embedding_ms: mean(after.embedding - before.embedding),
             attention_ms: mean(after.attention - before.attention),
             mlp_ms: mean(after.mlp - before.mlp),
-            head_ms: mean(after.head - before.head),
+            lm_head_ms: mean(after.head - before.head),
             sampling_ms: mean(self.sampling),
             messages_ms: mean(self.messages),
             other_ms: 0.0,
@@ -57,7 +57,7 @@ impl Profiler {
         let named = profile.embedding_ms
             + profile.attention_ms
             + profile.mlp_ms
-            + profile.head_ms
+            + profile.lm_head_ms
             + profile.sampling_ms
             + profile.messages_ms;
         // Where nothing else takes any time, the rounding of the sums may leave less than nothing.

@@ -24,7 +24,7 @@ struct State {
     /// Of the work, while it waits.
     waker: RefCell<Option<Waker>>,
     wants_file: Cell<bool>,
-    lent: RefCell<Option<ModelFile>>,
+    tokenizer: RefCell<Option<ModelFile>>,
 }
 
 impl Call {
@@ -40,10 +40,10 @@ impl Call {
     }
 
     /// Hands over `file`; says whether it was waited for.
-    pub fn lend(&self, file: ModelFile) -> bool {
+    pub fn provide_tokenizer(&self, file: ModelFile) -> bool {
         let wanted = self.state.wants_file.replace(false);
         if wanted {
-            self.state.lent.replace(Some(file));
+            self.state.tokenizer.replace(Some(file));
             self.wake();
         }
         wanted
@@ -58,14 +58,14 @@ impl Call {
         self.wait(|context| work.as_mut().poll(context)).await
     }
 
-    /// Waits for a file to be lent.
+    /// Waits for the file that holds a tokenizer.
     ///
     /// # Errors
     /// `Cancelled`.
-    pub async fn lent(&self, ask: impl FnOnce()) -> Result<ModelFile> {
+    pub async fn requested_tokenizer(&self, ask: impl FnOnce()) -> Result<ModelFile> {
         self.state.wants_file.set(true);
         ask();
-        let taken = self.wait(|_| self.state.lent.take().map_or(Poll::Pending, Poll::Ready)).await;
+        let taken = self.wait(|_| self.state.tokenizer.take().map_or(Poll::Pending, Poll::Ready)).await;
         self.state.wants_file.set(false);
         taken
     }

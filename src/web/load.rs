@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::call::Call;
 use super::event_loop::now;
-use super::identification::Identification;
+use super::background_hash::BackgroundHash;
 use super::protocol::{Event, ModelFile, ModelInfo, Stage};
 use super::source::Source;
 use super::worker::Worker;
@@ -106,7 +106,7 @@ impl Worker {
         let notices = engine.notices.clone();
         self.engine.replace(Some(engine));
         self.held.set(held);
-        self.identification.replace(again.map(|files| Rc::new(Identification::new(call.id, files))));
+        self.background_hash.replace(again.map(|files| Rc::new(BackgroundHash::new(call.id, files))));
         let load_ms = self.clock.now() - started;
         let memory_bytes = core::arch::wasm32::memory_size::<0>() as f64 * 65536.0;
         Ok(Event::Ready { id: call.id, model, options: OPTIONS.to_vec(), notices, load_ms, memory_bytes })
@@ -165,7 +165,7 @@ impl Worker {
         if vocab_size < GPT2_TOKENS {
             return Err(no_tokenizer(vocab_size, sorted));
         }
-        let file: ModelFile = call.lent(|| self.send(Event::LacksTokenizer { id: call.id })).await?;
+        let file: ModelFile = call.requested_tokenizer(|| self.send(Event::NeedsTokenizer { id: call.id })).await?;
         let mut source = Source::new(file)?;
         let mut reader = HeaderReader::new(source.name(), source.size());
         let header = loop {

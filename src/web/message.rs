@@ -37,7 +37,7 @@ pub fn request(message: &JsValue) -> Result<Request> {
         "load" => &["type", "id", "name", "files", "precision", "sha256"],
         "generate" => &["type", "id", "prompt", "options", "cancelled"],
         "cancel" | "unload" | "ping" => &["type", "id"],
-        "lend" => &["type", "id", "file"],
+        "provide_tokenizer" => &["type", "id", "file"],
         _ => return Err(refused(format!("there is no request `{}`", kind.chars().take(64).collect::<String>()))),
     })?;
     let id = id_of(message).ok_or_else(|| fields.wrong("id", "a whole number from 0 to 2^32 - 1"))?;
@@ -57,7 +57,7 @@ pub fn request(message: &JsValue) -> Result<Request> {
         },
         "unload" => Request::Unload { id },
         "ping" => Request::Ping { id },
-        "lend" => Request::Lend { id, file: file(&fields.get("file")?)? },
+        "provide_tokenizer" => Request::ProvideTokenizer { id, file: file(&fields.get("file")?)? },
         _ => Request::Cancel { id },
     })
 }

@@ -6,7 +6,7 @@ mod call;
 #[cfg(target_arch = "wasm32")]
 mod event_loop;
 #[cfg(target_arch = "wasm32")]
-mod identification;
+mod background_hash;
 #[cfg(target_arch = "wasm32")]
 pub mod limits;
 #[cfg(target_arch = "wasm32")]

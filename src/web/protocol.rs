@@ -2,7 +2,7 @@
 //!
 //! This file is the wire format: the page's TypeScript types are generated from it. Every message carries the `id` of
 //! its request, which the page must not use twice. A request ends with exactly one `ready` (for a load), `unloaded`,
-//! `done`, `pong` or `error`, and nothing follows it but the one `identified` of a load.
+//! `done`, `pong` or `error`, and nothing follows it but the one `hashed` of a load.
 //!
 //! What the worker posts is one event, or an array of several in their order.
 
@@ -86,8 +86,8 @@ pub enum Request {
         /// Chosen by the page; the answer carries it.
         id: u32,
     },
-    /// Answers `lacks_tokenizer`: the load `id` goes on with the tokenizer inside `file`. Who has none sends `cancel`.
-    Lend {
+    /// Answers `needs_tokenizer`: the load `id` goes on with the tokenizer inside `file`. Who has none sends `cancel`.
+    ProvideTokenizer {
         /// Of the load.
         id: u32,
         /// A GGUF file; nothing but its tokenizer is used.
@@ -113,7 +113,7 @@ pub struct ModelInfo {
     /// What the page called it.
     pub name: String,
     /// SHA-256 of the weights, in hexadecimal, where it was needed for the load. Else it is computed while the model
-    /// waits for requests, and told by `identified`.
+    /// waits for requests, and told by `hashed`.
     pub sha256: Option<String>,
     /// `f32`, `q8_0` or `q4_0`: what most weights are held in.
     pub precision: String,
@@ -164,14 +164,14 @@ pub enum Event {
         /// is the most that was needed at once.
         memory_bytes: f64,
     },
-    /// A load found weights and no tokenizer, and waits for a `lend` or a `cancel`.
-    LacksTokenizer {
+    /// A load found weights and no tokenizer, and waits for a `provide_tokenizer` or a `cancel`.
+    NeedsTokenizer {
         /// Of the load.
         id: u32,
     },
     /// The SHA-256 of the weights is known now, or never will be. Comes at most once after the `ready` of a load that
     /// did not tell it, while nothing else runs, and not for a model that is gone.
-    Identified {
+    Hashed {
         /// Of the load.
         id: u32,
         /// In hexadecimal, as records have it from now on; absent where the files could not be read again.

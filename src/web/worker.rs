@@ -14,7 +14,7 @@ use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
 use super::call::Call;
 use super::event_loop::{Clock, MessageQueue};
-use super::identification::Identification;
+use super::background_hash::BackgroundHash;
 use super::load::Wanted;
 use super::message;
 use super::outbox::Outbox;
@@ -38,7 +38,7 @@ pub struct Worker {
     /// Bytes that the model in `engine` takes.
     pub(super) held: Rc<Cell<u64>>,
     /// Of the model in `engine`, while its SHA-256 is not known.
-    pub(super) identification: Rc<RefCell<Option<Rc<Identification>>>>,
+    pub(super) background_hash: Rc<RefCell<Option<Rc<BackgroundHash>>>>,
     running: Rc<RefCell<Option<Call>>>,
     outbox: Rc<Outbox>,
     /// Bytes that models may take.
@@ -57,7 +57,7 @@ impl Worker {
             queue: Rc::new(MessageQueue::new()?),
             engine: Rc::default(),
             held: Rc::default(),
-            identification: Rc::default(),
+            background_hash: Rc::default(),
             running: Rc::default(),
             outbox: Rc::default(),
             memory_limit: MEMORY_LIMIT,
@@ -101,15 +101,15 @@ impl Worker {
                 });
             }
             Request::Unload { id } => self.run(id, async move |worker, _| {
-                worker.identification.take();
+                worker.background_hash.take();
                 worker.engine.take();
                 worker.held.set(0);
                 Ok(Event::Unloaded { id })
             }),
             Request::Ping { id } => self.send(Event::Pong { id }),
-            Request::Lend { id, file } => {
-                if !self.running(id).is_some_and(|call| call.lend(file)) {
-                    let sentence = "nobody asked for this file; lend one after `lacks_tokenizer`";
+            Request::ProvideTokenizer { id, file } => {
+                if !self.running(id).is_some_and(|call| call.provide_tokenizer(file)) {
+                    let sentence = "this file was not asked for; send it after `needs_tokenizer`";
                     self.refuse(Some(id), Error::new(ErrorKind::InvalidRequest, sentence));
                 }
             }
@@ -146,16 +146,16 @@ impl Worker {
 
     /// Goes on with the SHA-256 of the model until it is known or a request comes.
     async fn identify_while_idle(&self) {
-        let Some(identification) = self.identification.borrow().clone() else { return };
+        let Some(background_hash) = self.background_hash.borrow().clone() else { return };
         // Absent if the one before is still at it: it only waits for a piece of a file.
-        let Some(mut hashing) = identification.take() else { return };
+        let Some(mut hashing) = background_hash.take() else { return };
         // That of the requests has room for one who waits, and the next request may come at any moment.
         let Ok(queue) = MessageQueue::new() else { return };
         let outcome = loop {
             hashing.read().await;
-            match self.state(&identification) {
+            match self.state(&background_hash) {
                 State::Idle => {}
-                State::Busy => return identification.put_back(hashing),
+                State::Busy => return background_hash.put_back(hashing),
                 State::Gone => return,
             }
             if let Some(outcome) = hashing.hash() {
@@ -164,13 +164,13 @@ impl Worker {
             if queue.run().await.is_err() {
                 return;
             }
-            match self.state(&identification) {
+            match self.state(&background_hash) {
                 State::Idle => {}
-                State::Busy => return identification.put_back(hashing),
+                State::Busy => return background_hash.put_back(hashing),
                 State::Gone => return,
             }
         };
-        self.identification.take();
+        self.background_hash.take();
         let (model_sha256, notice) = match outcome {
             Ok(sha256) => (Some(sha256), None),
             Err(error) => (None, Some(unidentified(&error))),
@@ -178,12 +178,12 @@ impl Worker {
         if let Some(engine) = self.engine.borrow_mut().as_mut() {
             engine.identity.model_sha256.clone_from(&model_sha256);
         }
-        self.send(Event::Identified { id: identification.load, model_sha256, notice });
+        self.send(Event::Hashed { id: background_hash.load, model_sha256, notice });
     }
 
-    /// Whether it is time to go on with `identification`.
-    fn state(&self, identification: &Rc<Identification>) -> State {
-        if !self.identification.borrow().as_ref().is_some_and(|current| Rc::ptr_eq(current, identification)) {
+    /// Whether it is time to go on with `background_hash`.
+    fn state(&self, background_hash: &Rc<BackgroundHash>) -> State {
+        if !self.background_hash.borrow().as_ref().is_some_and(|current| Rc::ptr_eq(current, background_hash)) {
             State::Gone
         } else if self.running.borrow().is_some() {
             State::Busy

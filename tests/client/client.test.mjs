@@ -262,8 +262,8 @@ test('an embedded model that cannot be loaded is downloaded again, past the cach
   const healthy = model();
   /** @type {import('../../www/types/ErrorKind').ErrorKind | null} */ let refuse = 'not_a_model';
   follow((request, worker) => {
-    if (request.type === 'load' && request.name === 'bare') return worker.emit({ type: 'lacks_tokenizer', id: request.id });
-    const refused = request.type === 'lend' || request.type === 'load' ? refuse : null;
+    if (request.type === 'load' && request.name === 'bare') return worker.emit({ type: 'needs_tokenizer', id: request.id });
+    const refused = request.type === 'provide_tokenizer' || request.type === 'load' ? refuse : null;
     if (refused) worker.emit(error(request.id, refused));
     else healthy(request, worker);
   });

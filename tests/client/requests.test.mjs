@@ -215,15 +215,15 @@ test('files are taken as a list of any kind, or as one', async () => {
 
 test('a tokenizer is lent when the worker asks for it; why there is none is told', async () => {
   const lending = () => follow((request, worker) => {
-    if (request.type === 'load') worker.emit({ type: 'lacks_tokenizer', id: request.id });
-    if (request.type === 'lend') worker.emit(ready(request.id));
+    if (request.type === 'load') worker.emit({ type: 'needs_tokenizer', id: request.id });
+    if (request.type === 'provide_tokenizer') worker.emit(ready(request.id));
     if (request.type === 'cancel') worker.emit(error(request.id, 'cancelled'));
   });
   lending();
   Object.assign(globalThis, { fetch: async () => new Response('GGUF') });
   const bare = [{ name: 'weights', blob: new Blob(['x']) }];
   await new Gpt2Web({ base }).load({ name: 'm', files: bare });
-  assert.deepEqual(received(), ['load', 'lend']);
+  assert.deepEqual(received(), ['load', 'provide_tokenizer']);
   lending();
   Object.assign(globalThis, { fetch: async () => new Response('', { status: 404 }) });
   await assert.rejects(new Gpt2Web({ base: `${base}folder` }).load({ name: 'm', files: bare }),
@@ -255,10 +255,10 @@ test('the SHA-256 that comes after a load is filled in, and told', async () => {
     if (request.type !== 'load') return;
     const event = /** @type {any} */ (ready(request.id));
     worker.emit({ ...event, model: { ...event.model, sha256: null } });
-    queueMicrotask(() => queueMicrotask(() => worker.emit({ type: 'identified', id: request.id, model_sha256: 'abc', notice: null })));
+    queueMicrotask(() => queueMicrotask(() => worker.emit({ type: 'hashed', id: request.id, model_sha256: 'abc', notice: null })));
   });
   const gpt2 = new Gpt2Web({ base });
-  const told = new Promise((resolve) => { gpt2.onidentified = resolve; });
+  const told = new Promise((resolve) => { gpt2.onhashed = resolve; });
   const loaded = await gpt2.load({ name: 'm', files });
   assert.deepEqual(await told, { model_sha256: 'abc', notice: null });
   assert.equal(loaded.model.sha256, 'abc');

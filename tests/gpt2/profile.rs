@@ -51,10 +51,10 @@ fn the_parts_of_a_step_add_up_and_the_prefill_is_not_among_them() {
         let record = run(&mut engine, prompt, max_tokens, &tick, hand_on);
         let profile = record.profile.unwrap();
         assert_eq!(profile.steps, max_tokens - 1);
-        assert_eq!((profile.embedding_ms, profile.head_ms, profile.sampling_ms), (1.0, 1.0, 1.0));
+        assert_eq!((profile.embedding_ms, profile.lm_head_ms, profile.sampling_ms), (1.0, 1.0, 1.0));
         assert_eq!((profile.attention_ms, profile.mlp_ms), (LAYERS, LAYERS));
         assert_eq!(profile.messages_ms, f64::from(hand_on));
-        let parts = [profile.embedding_ms, profile.attention_ms, profile.mlp_ms, profile.head_ms];
+        let parts = [profile.embedding_ms, profile.attention_ms, profile.mlp_ms, profile.lm_head_ms];
         let sum = parts.iter().sum::<f64>() + profile.sampling_ms + profile.messages_ms + profile.other_ms;
         assert!(profile.other_ms > 0.0, "{profile:?}");
         assert!((sum - 1000.0 / record.tokens_per_second.unwrap()).abs() < 1e-9, "{profile:?}");

@@ -65,7 +65,7 @@
       type: 'ready', id, options, load_ms: 312.4, memory_bytes: 40e6, notices: files.some((file) => file.name === 'guess.gguf') ? ['The number of heads is a guess: 12.'] : [],
       model: { name, sha256: later ? null : sha256, precision, parameters: 12411072, n_layer: 6, n_head: 3, n_embd: 192, context_length: CONTEXT, vocab_size: 50257 },
     });
-    if (later) post({ type: 'identified', id, model_sha256: sha256, notice: null });
+    if (later) post({ type: 'hashed', id, model_sha256: sha256, notice: null });
   }
 
   /** @param {string} prompt */
@@ -122,7 +122,7 @@
       settings, prompt, prompt_ids, started_from_eos: prompt === '', text, token_ids: steps.map(({ token_id }) => token_id), steps,
       positions_processed: length + Math.max(0, steps.length - 1), prefill_ms, decode_ms: steps.reduce((sum, { forward_ms, sample_ms }) => sum + forward_ms + sample_ms, 0),
       time_to_first_token_ms: steps.length ? first : null, stop,
-      profile: steps.length > 1 ? { steps: steps.length - 1, embedding_ms: 0.003, attention_ms: 1.24, mlp_ms: 2.31, head_ms: 1.1, sampling_ms: 0.12, messages_ms: 0.09, other_ms: 0.037 } : null,
+      profile: steps.length > 1 ? { steps: steps.length - 1, embedding_ms: 0.003, attention_ms: 1.24, mlp_ms: 2.31, lm_head_ms: 1.1, sampling_ms: 0.12, messages_ms: 0.09, other_ms: 0.037 } : null,
     });
     for (const bytes of tokens(prompt)) {
       if (cancelled === id) { reason = 'cancelled'; break; }

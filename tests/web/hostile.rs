@@ -64,8 +64,8 @@ async fn a_message_outside_the_protocol_is_answered_not_ignored() {
         (json!({"type": "load", "id": 4, "name": "x", "files": [{"size": 1}]}), json!(4)),
         (json!({"type": "load", "id": 4, "name": "x", "files": [{"name": "a", "size": -1}]}), json!(4)),
         (json!({"type": "load", "id": 4, "name": "x", "files": [], "precision": 8}), json!(4)),
-        (json!({"type": "lend", "id": 5}), json!(5)),
-        (json!({"type": "lend", "id": 5, "file": {"name": "a"}}), json!(5)),
+        (json!({"type": "provide_tokenizer", "id": 5}), json!(5)),
+        (json!({"type": "provide_tokenizer", "id": 5, "file": {"name": "a"}}), json!(5)),
         (json!({"type": "ping", "id": 6, "extra": {}}), json!(6)),
         (json!({"type": "ping"}), Value::Null),
         (json!({"type": "ping", "id": -1}), Value::Null),
@@ -97,7 +97,7 @@ async fn a_message_outside_the_protocol_is_answered_not_ignored() {
 async fn no_value_in_any_place_ends_the_worker() {
     let page = Page::new();
     page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
-    page.identified(1).await;
+    page.hashed(1).await;
     for (id, strange) in (10..).zip(STRANGE) {
         let value = script(strange);
         // As the message, and as its type and its id.
@@ -115,7 +115,7 @@ async fn no_value_in_any_place_ends_the_worker() {
             with(json!({"type": "load", "id": id, "files": []}), "name", &value),
             with(json!({"type": "load", "id": id, "name": "x", "files": []}), "sha256", &value),
             with(json!({"type": "load", "id": id, "name": "x"}), "files", &list_of(&value)),
-            with(json!({"type": "lend", "id": id}), "file", &value),
+            with(json!({"type": "provide_tokenizer", "id": id}), "file", &value),
         ] {
             assert_eq!(answers(&page, &message), [(json!("invalid_request"), json!(id))], "{strange}");
         }
@@ -202,7 +202,7 @@ async fn a_refused_message_does_not_end_the_request_that_runs() {
     page.listen(|page, event| {
         if event["type"] == "step" && event["step"] == 1 {
             page.send(json!({"type": "cancel", "id": 2, "more": 1}));
-            page.send(json!({"type": "lend", "id": 2, "file": {"name": "x"}}));
+            page.send(json!({"type": "provide_tokenizer", "id": 2, "file": {"name": "x"}}));
             page.send(json!({"type": "unload", "id": 2}));
             page.send(json!({"type": "dance", "id": 3}));
         }

@@ -45,12 +45,12 @@ async fn a_run_ends_while_the_model_is_not_identified_and_the_next_record_names_
     let file = Watched::new(&bytes);
     load_and_hold(&page, 1, &file).await;
     assert_eq!(run(&page, 2).await, (Value::Null, json!("max_tokens")));
-    assert_eq!(page.count(1, "identified"), 0);
+    assert_eq!(page.count(1, "hashed"), 0);
     file.release();
-    let told = json!({"type": "identified", "id": 1, "model_sha256": sha256(&bytes), "notice": null});
-    assert_eq!(page.identified(1).await, told);
+    let told = json!({"type": "hashed", "id": 1, "model_sha256": sha256(&bytes), "notice": null});
+    assert_eq!(page.hashed(1).await, told);
     assert_eq!(run(&page, 3).await, (json!(sha256(&bytes)), json!("max_tokens")));
-    assert_eq!(page.count(1, "identified"), 1);
+    assert_eq!(page.count(1, "hashed"), 1);
 }
 
 #[wasm_bindgen_test]
@@ -91,7 +91,7 @@ async fn a_file_that_is_gone_is_a_notice_and_no_error_of_a_run() {
             file.remove();
             file.release();
         }
-        let told = page.identified(id).await;
+        let told = page.hashed(id).await;
         assert_eq!(told["model_sha256"], Value::Null);
         let notice = told["notice"].as_str().unwrap();
         assert!(notice.contains("tiny.gguf") && notice.contains("the file is gone"), "{notice}");
@@ -99,7 +99,7 @@ async fn a_file_that_is_gone_is_a_notice_and_no_error_of_a_run() {
         for run_id in [id + 2, id + 3] {
             assert_eq!(run(&page, run_id).await, (Value::Null, json!("max_tokens")));
         }
-        assert_eq!(page.count(id, "identified"), 1);
+        assert_eq!(page.count(id, "hashed"), 1);
     }
 }
 
@@ -120,9 +120,9 @@ async fn nothing_is_read_for_a_model_that_is_unloaded_or_replaced() {
         file.release();
         // A model that comes after it is identified, in turns that the one before would have had too.
         page.load(id + 2, &[("tiny.gguf", &large(TINY_F32))], None).await;
-        assert_eq!(page.identified(id + 2).await["model_sha256"], sha256(&large(TINY_F32)));
+        assert_eq!(page.hashed(id + 2).await["model_sha256"], sha256(&large(TINY_F32)));
         assert_eq!(file.reads(), reads);
-        assert_eq!(page.count(id, "identified"), 0);
+        assert_eq!(page.count(id, "hashed"), 0);
     }
 }
 
@@ -147,7 +147,7 @@ async fn no_channel_stays_open() {
         run(&page, id).await;
     }
     file.release();
-    page.identified(1).await;
+    page.hashed(1).await;
     run(&page, 10).await;
     let count = |name: &str| script(&format!("channels.{name}")).as_f64().unwrap();
     let (made, closed) = (count("made"), count("closed"));
@@ -179,8 +179,8 @@ async fn hashing_rests_while_a_request_runs_and_is_done_once() {
     let events = page.generate(20, "Once", json!({"max_tokens": 50, "seed": 1})).await;
     assert_eq!(events.last().unwrap()["type"], "done");
     assert_eq!(file.reads(), from);
-    assert_eq!(page.count(1, "identified"), 0);
-    assert_eq!(page.identified(1).await["model_sha256"], sha256(&bytes));
+    assert_eq!(page.count(1, "hashed"), 0);
+    assert_eq!(page.hashed(1).await["model_sha256"], sha256(&bytes));
     let pieces = bytes.len().div_ceil(4 << 20) as u32;
     assert_eq!(file.reads(), 1 + 2 * pieces, "the head, and each piece for the load and for its SHA-256");
 }

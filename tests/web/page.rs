@@ -153,9 +153,9 @@ impl Page {
         self.end_of(id).await
     }
 
-    /// Waits for the `identified` of the load `id`.
-    pub async fn identified(&self, id: u32) -> Value {
-        let of = |event: &&Value| event["type"] == "identified" && event["id"] == json!(id);
+    /// Waits for the `hashed` of the load `id`.
+    pub async fn hashed(&self, id: u32) -> Value {
+        let of = |event: &&Value| event["type"] == "hashed" && event["id"] == json!(id);
         self.until(|events| events.iter().find(of).cloned()).await
     }
 }

@@ -15,7 +15,7 @@ import { transferable } from './files.js';
  * `sha256` is filled in when it is known.
  * @typedef {Pick<ReadyEvent, 'model' | 'options' | 'load_ms' | 'memory_bytes' | 'notices'>} Loaded
  */
-/** @typedef {Pick<Extract<Event, { type: 'identified' }>, 'model_sha256' | 'notice'>} Identified */
+/** @typedef {Pick<Extract<Event, { type: 'hashed' }>, 'model_sha256' | 'notice'>} Hashed */
 /** @typedef {{ name: string, files: () => Promise<ModelFile[]>, precision?: Precision | null | undefined, sha256?: string | null | undefined }} Load `files` gives them as often as they are wanted. */
 /** @typedef {{ tell: (news: News) => void, signal: AbortSignal | null }} Way what a load tells on its way, and what cancels it */
 
@@ -43,19 +43,19 @@ const SILENT = { tell() {}, signal: null };
 export class Model {
   #requests;
   #embedded;
-  #identified;
+  #onHashed;
   /** @type {{ load: Load, loaded: Loaded, id: number } | null} */ #current = null;
   /** @type {Promise<void> | null} */ #recovery = null;
 
   /**
    * @param {Requests} requests
-   * @param {SharedFile} embedded whose tokenizer is lent to weights that come without one
-   * @param {(identified: Identified) => void} identified hears of the SHA-256 of the model in use
+   * @param {SharedFile} embedded whose tokenizer weights without one get
+   * @param {(hashed: Hashed) => void} onHashed hears of the SHA-256 of the model in use
    */
-  constructor(requests, embedded, identified) {
+  constructor(requests, embedded, onHashed) {
     this.#requests = requests;
     this.#embedded = embedded;
-    this.#identified = identified;
+    this.#onHashed = onHashed;
   }
 
   /** While the model is loaded again: resolves when it is, rejects if it cannot be. */
@@ -115,10 +115,10 @@ export class Model {
   /** @param {Event} event of a request that has ended */
   late(event) {
     const current = this.#current;
-    if (event.type !== 'identified' || event.id !== current?.id) return;
+    if (event.type !== 'hashed' || event.id !== current?.id) return;
     current.loaded.model.sha256 = event.model_sha256;
     if (event.notice !== null) current.loaded.notices.push(event.notice);
-    this.#identified({ model_sha256: event.model_sha256, notice: event.notice });
+    this.#onHashed({ model_sha256: event.model_sha256, notice: event.notice });
   }
 
   /**
@@ -158,19 +158,19 @@ export class Model {
     const files = await transferable(given);
     const streams = files.flatMap((file) => ('stream' in file ? [file.stream] : []));
     /** @type {Blob[]} */ const used = files.flatMap((file) => ('blob' in file ? [file.blob] : []));
-    /** @type {Gpt2Error | null} Why there is no tokenizer to lend. */ let unlent = null;
+    /** @type {Gpt2Error | null} Why no tokenizer can be provided. */ let noTokenizer = null;
     return new Promise((resolve, reject) => {
-      const lend = () => this.#embedded.get(() => {}, signal ?? undefined).then((blob) => {
+      const provideTokenizer = () => this.#embedded.get(() => {}, signal ?? undefined).then((blob) => {
         used.push(blob);
-        sent.lend({ name: 'gpt2-tokenizer.gguf', blob });
+        sent.provideTokenizer({ name: 'gpt2-tokenizer.gguf', blob });
       }, (error) => {
-        if (error.kind !== 'cancelled') unlent = error;
+        if (error.kind !== 'cancelled') noTokenizer = error;
         sent.cancel();
       });
       const sent = this.#requests.send(/** @type {any} */ ({ type: 'load', name, files, ...(precision && { precision }), ...(sha256 && { sha256 }) }), {
         receive: (event) => {
           if (event.type === 'progress') tell({ stage: event.stage, done: event.done, total: event.total });
-          else if (event.type === 'lacks_tokenizer') void lend();
+          else if (event.type === 'needs_tokenizer') void provideTokenizer();
           else if (event.type === 'ready') {
             const { model, options, load_ms, memory_bytes, notices } = event;
             const loaded = known ?? { model, options, load_ms, memory_bytes, notices };
@@ -181,7 +181,7 @@ export class Model {
         fail: (error) => {
           // The embedded file may be what was wrong, as the page that a network's login answers with.
           if (!INNOCENT.has(error.kind)) for (const blob of used) this.#embedded.forget(blob);
-          reject(unlent && error.kind === 'cancelled' ? new Gpt2Error(unlent.kind, `${name} comes without a tokenizer, and GPT-2's could not be fetched: ${unlent.message}`, { cause: unlent }) : error);
+          reject(noTokenizer && error.kind === 'cancelled' ? new Gpt2Error(noTokenizer.kind, `${name} comes without a tokenizer, and GPT-2's could not be fetched: ${noTokenizer.message}`, { cause: noTokenizer }) : error);
         },
       }, signal, streams);
     });

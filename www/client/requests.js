@@ -10,7 +10,7 @@ import { Watchdog } from './watchdog.js';
  * @typedef {object} Sent
  * @property {number} id
  * @property {() => void} cancel
- * @property {(file: import('./files.js').ModelFile) => void} lend
+ * @property {(file: import('./files.js').ModelFile) => void} provideTokenizer
  */
 
 /**
@@ -73,7 +73,7 @@ export class Requests {
   /**
    * Posts a request and routes its events to `pending` until the one that ends it.
    *
-   * @param {DistributiveOmit<Exclude<Request, { type: 'cancel' | 'lend' | 'ping' }>, 'id'>} request
+   * @param {DistributiveOmit<Exclude<Request, { type: 'cancel' | 'provide_tokenizer' | 'ping' }>, 'id'>} request
    * @param {Pending} pending
    * @param {AbortSignal | null} [signal] cancels it
    * @param {Transferable[]} [transfer]
@@ -83,7 +83,7 @@ export class Requests {
     const id = this.#nextId++;
     if (this.#closed) {
       pending.fail(this.#closed);
-      return { id, cancel() {}, lend() {} };
+      return { id, cancel() {}, provideTokenizer() {} };
     }
     this.warm();
     const worker = /** @type {WorkerHandle} */ (this.#worker);
@@ -120,7 +120,7 @@ export class Requests {
     if (!signal?.aborted) signal?.addEventListener('abort', cancel, { once: true });
     else if ('cancelled' in request) expect();
     else cancel();
-    return { id, cancel, lend: (file) => post(/** @type {any} */ ({ type: 'lend', id, file })) };
+    return { id, cancel, provideTokenizer: (file) => post(/** @type {any} */ ({ type: 'provide_tokenizer', id, file })) };
   }
 
   /** Ends the worker, and every request with this error; the next one starts another. @param {Gpt2Error} error */

@@ -408,7 +408,7 @@ byId('take-back').addEventListener('click', () => {
   want(false);
   generate.focus();
 });
-gpt2.onidentified = ({ model_sha256, notice }) => {
+gpt2.onhashed = ({ model_sha256, notice }) => {
   if (model_sha256 === null) unidentified = loaded?.model ?? null;
   showModel();
   if (notice !== null) showNotices('', [notice]);

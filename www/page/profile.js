@@ -9,7 +9,7 @@ const PARTS = [
   ['embedding_ms', 'Embedding'],
   ['attention_ms', 'Attention'],
   ['mlp_ms', 'MLP'],
-  ['head_ms', 'Head'],
+  ['lm_head_ms', 'Head'],
   ['sampling_ms', 'Sampling'],
   ['messages_ms', 'Messages'],
   ['other_ms', 'The rest'],

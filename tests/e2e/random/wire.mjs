@@ -51,7 +51,7 @@ export class Wire {
   /** @param {Watched} worker @param {any} message */
   sent(worker, message) {
     const { type, id } = message ?? {};
-    if (type === 'cancel' || type === 'lend' || !Number.isInteger(id)) return;
+    if (type === 'cancel' || type === 'provide_tokenizer' || !Number.isInteger(id)) return;
     this.workers.get(worker)?.set(id, { type, end: null });
   }
 
@@ -62,7 +62,7 @@ export class Wire {
     if (!asked || event.id === null) return;
     const request = asked.get(event.id);
     if (!request) return void this.problems.push(`${event.type} for a request ${event.id} that nobody made`);
-    if (request.end === 'ready' && event.type === 'identified') return void (request.end = 'identified');
+    if (request.end === 'ready' && event.type === 'hashed') return void (request.end = 'hashed');
     if (request.end) return void this.problems.push(`${event.type} for the ${request.type} ${event.id}, which ended with ${request.end}`);
     if (ENDS.has(event.type)) request.end = event.type;
   }

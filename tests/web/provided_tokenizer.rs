@@ -47,11 +47,11 @@ fn files(more: &[(&str, &[u8])]) -> Vec<JsValue> {
     all.iter().chain(more).map(|(name, bytes)| file(name, "blob", &blob(bytes))).collect()
 }
 
-/// Answers the first `lacks_tokenizer` with `file`.
+/// Answers the first `needs_tokenizer` with `file`.
 fn lend(page: &Page, file: JsValue) {
     page.listen(move |page, event| {
-        if event["type"] == "lacks_tokenizer" {
-            let message = js_sys::JSON::parse(&json!({"type": "lend", "id": event["id"]}).to_string()).unwrap();
+        if event["type"] == "needs_tokenizer" {
+            let message = js_sys::JSON::parse(&json!({"type": "provide_tokenizer", "id": event["id"]}).to_string()).unwrap();
             super::set(&message, "file", &file);
             page.post(message);
         }
@@ -64,7 +64,7 @@ async fn weights_without_a_tokenizer_get_the_one_that_is_lent() {
     lend(&page, file("lent.gguf", "blob", &blob(TINY_F32)));
     page.send_load(1, &files(&[]), json!({}));
     let events = page.end_of(1).await;
-    assert_eq!(types(&events).iter().filter(|kind| **kind == "lacks_tokenizer").count(), 1);
+    assert_eq!(types(&events).iter().filter(|kind| **kind == "needs_tokenizer").count(), 1);
     let ready = events.last().unwrap();
     assert_eq!(ready["type"], "ready", "{ready}");
     let told = |notice: &&Value| notice.as_str().unwrap().contains("tokenizer");
@@ -97,7 +97,7 @@ async fn nothing_is_lent_where_a_tokenizer_was_given() {
     ] {
         page.send_load(id, &files(more), json!({}));
         let events = page.end_of(id).await;
-        assert_eq!(page.count(id, "lacks_tokenizer"), 0);
+        assert_eq!(page.count(id, "needs_tokenizer"), 0);
         assert_eq!(events.last().unwrap()["type"], if id == 3 { "error" } else { "ready" }, "{events:?}");
     }
     assert!(page.last_of(3).await["message"].as_str().unwrap().contains("merges.txt"));
@@ -133,7 +133,7 @@ async fn a_smaller_vocabulary_that_no_config_tells_of_is_refused_too() {
         }
     }
     let asked = page.load(1, &[("bare.gguf", &bare)], None).await;
-    assert_eq!((page.count(1, "lacks_tokenizer"), &asked["kind"]), (0, &json!("bad_tokenizer")));
+    assert_eq!((page.count(1, "needs_tokenizer"), &asked["kind"]), (0, &json!("bad_tokenizer")));
     assert!(asked["message"].as_str().unwrap().contains("300"), "{asked}");
     // With one beside it, it is as good as any.
     let files: [(&str, &[u8]); 3] = [("bare.gguf", &bare), ("vocab.json", VOCAB), ("merges.txt", MERGES)];
@@ -145,7 +145,7 @@ async fn a_load_that_waits_for_a_file_ends_when_it_is_cancelled_or_the_file_is_n
     let page = Page::new();
     page.load(1, &[("tiny.gguf", TINY_F32)], None).await;
     page.listen(|page, event| {
-        if event["type"] == "lacks_tokenizer" {
+        if event["type"] == "needs_tokenizer" {
             page.send(json!({"type": "ping", "id": 90}));
             page.cancel(2);
         }
@@ -173,7 +173,7 @@ async fn a_load_that_waits_for_a_file_ends_when_it_is_cancelled_or_the_file_is_n
     page.listen(|_, _| {});
     for id in [7, 8] {
         page.forget_events();
-        page.send(json!({"type": "lend", "id": id, "file": {"name": "x"}}));
+        page.send(json!({"type": "provide_tokenizer", "id": id, "file": {"name": "x"}}));
         assert_eq!(page.last_of(id).await["kind"], "invalid_request");
     }
     // The model from before is still there.

@@ -9,14 +9,14 @@ use crate::error::{Error, Result};
 use crate::gpt2::checkpoint::Fingerprint;
 
 /// The SHA-256 of one model, on its way.
-pub struct Identification {
+pub struct BackgroundHash {
     /// The load that brought the model.
     pub load: u32,
     /// Absent while it is worked on.
     rest: RefCell<Option<Hashing>>,
 }
 
-impl Identification {
+impl BackgroundHash {
     /// Of the model of the request `load`, whose weights are in `files`, from their beginning.
     pub fn new(load: u32, files: Vec<(String, Source)>) -> Self {
         let hashing = Hashing { files: files.into(), fingerprint: Fingerprint::default(), read: None };
