@@ -6,14 +6,14 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use gpt2_web::kernels::attention::{self, KeyGroup, ValuePair};
 use gpt2_web::kernels::exp::exp;
-use gpt2_web::kernels::rows::{self, Pair, Quarter};
-use gpt2_web::kernels::{self, BLOCK, DEFAULT_READERS as READERS, GROUP, Product, Quantised, Weights};
+use gpt2_web::kernels::{self, ActivationBlock, BLOCK, DEFAULT_READERS as READERS, GROUP, MatmulFn, PackedBlock};
 
 /// Outputs and inputs of the matrices of a block.
 const SHAPES: [(usize, usize); 4] = [(2304, 768), (768, 768), (3072, 768), (768, 3072)];
 
-fn product<W: Weights>(criterion: &mut Criterion, precision: &str, product: Product<W>) {
+fn product<W: PackedBlock>(criterion: &mut Criterion, precision: &str, product: MatmulFn<W>) {
     let mut group = criterion.benchmark_group(format!("{precision} product"));
     for (outputs, inputs) in SHAPES {
         let mut weights = vec![W::ZERO; outputs / GROUP * (inputs / BLOCK)];
@@ -24,7 +24,7 @@ fn product<W: Weights>(criterion: &mut Criterion, precision: &str, product: Prod
         }
         for rows in [1, 12] {
             let x: Vec<f32> = (0..rows * inputs).map(|index| (index % 17) as f32 - 8.0).collect();
-            let (mut quantised, mut out) = (vec![Quantised::EMPTY; x.len() / BLOCK], vec![0.0; rows * outputs]);
+            let (mut quantised, mut out) = (vec![ActivationBlock::EMPTY; x.len() / BLOCK], vec![0.0; rows * outputs]);
             group.throughput(Throughput::Elements((rows * outputs * inputs) as u64));
             group.bench_function(BenchmarkId::new(format!("{outputs}x{inputs}"), rows), |bencher| {
                 bencher.iter(|| product(black_box(&weights), &x, inputs, &mut quantised, &mut out, outputs, READERS));
@@ -34,22 +34,22 @@ fn product<W: Weights>(criterion: &mut Criterion, precision: &str, product: Prod
 }
 
 fn products(criterion: &mut Criterion) {
-    product(criterion, "q8_0", kernels::active().q8);
-    product(criterion, "q4_0", kernels::active().q4);
+    product(criterion, "q8_0", kernels::selected().q8);
+    product(criterion, "q4_0", kernels::selected().q4);
 }
 
 /// The keys and values of one head of 64 numbers, at 512 positions.
 fn attention(criterion: &mut Criterion) {
-    let (keys, query) = (vec![Quarter::default(); 512 / 4 * 32], [[5, -7]; 32]);
-    let (values, weights) = (vec![Pair::default(); 512 / 2 * 64], [[5, 7]; 256]);
+    let (keys, query) = (vec![KeyGroup::default(); 512 / 4 * 32], [[5, -7]; 32]);
+    let (values, weights) = (vec![ValuePair::default(); 512 / 2 * 64], [[5, 7]; 256]);
     let (scales, mut scores, mut sums) = ([[1.0; 4]; 128], [[0.0; 4]; 128], [0; 64]);
     criterion.bench_function("keys", |bencher| {
-        bencher.iter(|| rows::dot(black_box(&keys), &query, &scales, 0.1, &mut scores));
+        bencher.iter(|| attention::qk_dot(black_box(&keys), &query, &scales, 0.1, &mut scores));
     });
     criterion.bench_function("values", |bencher| {
         bencher.iter(|| {
             sums.fill(0);
-            rows::add_weighted(&mut sums, black_box(&values), &weights);
+            attention::add_weighted_values(&mut sums, black_box(&values), &weights);
         });
     });
     let mut numbers = [0.0f32; 512];

@@ -4,15 +4,15 @@
 //! weights, which the benchmarks of a whole step run on, are flat, and a nucleus then holds most of the vocabulary.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use gpt2_web::sampler::{Coin, Sampler};
+use gpt2_web::sampler::{Sampler, UniformRng};
 use gpt2_web::settings::Settings;
 
 const VOCABULARY: u32 = 50257;
 
 fn sampling(criterion: &mut Criterion) {
-    let mut coin = Coin::new(1);
-    let trained = logits(&mut coin, 2.2, 0.002);
-    let flat = logits(&mut coin, 0.6, 0.0);
+    let mut rng = UniformRng::new(1);
+    let trained = logits(&mut rng, 2.2, 0.002);
+    let flat = logits(&mut rng, 0.6, 0.0);
     let every_filter =
         Settings { top_k: 50, min_p: 0.02, repetition_penalty: 1.1, top_logprobs: 5, ..Settings::default() };
     for (name, settings) in [
@@ -23,28 +23,28 @@ fn sampling(criterion: &mut Criterion) {
         ("temperature 100", Settings { temperature: 100.0, ..Settings::default() }),
     ] {
         let mut sampler = Sampler::new(&settings);
-        (0..500).for_each(|_| sampler.observe((coin.flip() * f64::from(VOCABULARY)) as u32));
+        (0..500).for_each(|_| sampler.observe((rng.next_f64() * f64::from(VOCABULARY)) as u32));
         let mut group = criterion.benchmark_group(name);
         for (shape, logits) in [("trained", &trained), ("flat", &flat)] {
             group.bench_function(shape, |bencher| {
-                bencher.iter(|| sampler.sample(logits, coin.flip()).expect("all logits are finite"));
+                bencher.iter(|| sampler.sample(logits, rng.next_f64()).expect("all logits are finite"));
             });
         }
     }
 }
 
 /// Normally distributed logits with this deviation; so many of them are likely tokens, some six above the rest.
-fn logits(coin: &mut Coin, deviation: f64, likely: f64) -> Vec<f32> {
+fn logits(rng: &mut UniformRng, deviation: f64, likely: f64) -> Vec<f32> {
     let logit = |_| {
-        let rest = deviation * normal(coin) - 80.0;
-        let logit = if coin.flip() < likely { rest + 6.0 + 2.0 * normal(coin) } else { rest };
+        let rest = deviation * normal(rng) - 80.0;
+        let logit = if rng.next_f64() < likely { rest + 6.0 + 2.0 * normal(rng) } else { rest };
         logit as f32
     };
     (0..VOCABULARY).map(logit).collect()
 }
 
-fn normal(coin: &mut Coin) -> f64 {
-    (0..12).map(|_| coin.flip()).sum::<f64>() - 6.0
+fn normal(rng: &mut UniformRng) -> f64 {
+    (0..12).map(|_| rng.next_f64()).sum::<f64>() - 6.0
 }
 
 criterion_group!(benches, sampling);

@@ -59,14 +59,14 @@ struct Verdict {
 
 fn inspect(path: &Path) -> Result<Verdict> {
     let files = disk::Files::at(path)?;
-    for (place, stream) in &files.sorted.streams {
+    for (place, stream) in &files.classified.weights {
         let name = files.name(*place);
         match header(&files, *place) {
             Ok(header) => print_header(name, stream.size, &header),
             Err(error) => println!("{name}: {error}"),
         }
     }
-    for place in &files.sorted.ignored {
+    for place in &files.classified.ignored {
         println!("{}: not used", files.name(*place));
     }
     let companions = files.companions();
@@ -81,7 +81,9 @@ fn inspect(path: &Path) -> Result<Verdict> {
     let loaded = loader.finish()?;
     let Loaded { precision, parameters, .. } = loaded;
     let (sha256, mut notices) = (loaded.sha256.clone().unwrap_or_default(), loaded.notices.clone());
-    if loaded.tokenizer.is_none() && !files.sorted.brings_tokenizer() && loaded.model.config().vocab_size >= GPT2_TOKENS
+    if loaded.tokenizer.is_none()
+        && !files.classified.brings_tokenizer()
+        && loaded.model.config().vocab_size >= GPT2_TOKENS
     {
         notices.push("it comes without a tokenizer; the page lends it GPT-2's".to_owned());
     } else {
@@ -91,7 +93,7 @@ fn inspect(path: &Path) -> Result<Verdict> {
 }
 
 fn header(files: &disk::Files, place: usize) -> Result<Header> {
-    let stream = files.sorted.streams.iter().find(|(other, _)| *other == place).map(|(_, stream)| stream);
+    let stream = files.classified.weights.iter().find(|(other, _)| *other == place).map(|(_, stream)| stream);
     let mut reader = HeaderReader::new(files.name(place), stream.and_then(|stream| stream.size));
     let mut found = None;
     files.pieces(place, |mut piece| {

@@ -2,11 +2,11 @@
 
 use crate::error::Result;
 use crate::gpt2::checkpoint::{self, HeaderReader, Loaded, ModelFile, gguf};
-use crate::gpt2::{F32_READERS, Gpt2, Precision};
+use crate::gpt2::{Gpt2, Precision};
 use crate::kernels;
 use crate::model::LanguageModel;
 use crate::record::Identity;
-use crate::text::{AddedToken, END_OF_TEXT, Named, Parts, Tokenizer};
+use crate::text::{AddedToken, END_OF_TEXT, Named, Tokenizer, TokenizerSpec};
 
 /// A model, its tokenizer, and what a record says of both.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Engine {
 /// In how many places at a time a model most of whose weights are in `precision` is read.
 fn readers(precision: Precision) -> usize {
     match precision {
-        Precision::F32 => F32_READERS,
+        Precision::F32 => kernels::f32_panels::READERS,
         Precision::Q8_0 | Precision::Q4_0 => kernels::readers(),
     }
 }
@@ -84,7 +84,7 @@ fn readers(precision: Precision) -> usize {
 fn kernel(precision: Precision) -> &'static str {
     match precision {
         Precision::F32 => kernels::BUILT_IN.name,
-        Precision::Q8_0 | Precision::Q4_0 => kernels::active().name,
+        Precision::Q8_0 | Precision::Q4_0 => kernels::selected().name,
     }
 }
 
@@ -137,7 +137,7 @@ fn from_gguf(inside: gguf::Tokenizer, beside: &[ModelFile<'_>]) -> Result<Tokeni
     for id in unused {
         tokens[id as usize] = None;
     }
-    let mut parts = Parts {
+    let mut parts = TokenizerSpec {
         tokens,
         merges,
         added,
@@ -145,7 +145,7 @@ fn from_gguf(inside: gguf::Tokenizer, beside: &[ModelFile<'_>]) -> Result<Tokeni
         ends,
         add_prefix_space: add_space_prefix,
         notices,
-        ..Parts::default()
+        ..TokenizerSpec::default()
     };
     if add_bos {
         parts.put_before(bos.or(usual), "`tokenizer.ggml.add_bos_token`");
@@ -154,7 +154,7 @@ fn from_gguf(inside: gguf::Tokenizer, beside: &[ModelFile<'_>]) -> Result<Tokeni
         parts.put_after(eos.or(usual), "`tokenizer.ggml.add_eos_token`");
     }
     parts.read_ends(&named(beside));
-    Tokenizer::from_parts(parts)
+    Tokenizer::from_spec(parts)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::LanguageModel;
 use crate::record::{Alternative, Identity, Record, StepRecord, Stop, StopReason};
-use crate::sampler::{Candidate, Coin, Sampler};
+use crate::sampler::{Candidate, Sampler, UniformRng};
 use crate::settings::Settings;
 use crate::text::{IncrementalDecoder, StopStrings, Tokenizer};
 use chunks::ChunkSize;
@@ -70,7 +70,7 @@ pub struct Generation<'a, M: LanguageModel + ?Sized> {
     cancel: CancelToken,
     settings: Settings,
     sampler: Sampler,
-    coin: Coin,
+    rng: UniformRng,
     decoder: IncrementalDecoder,
     stops: StopStrings,
     chunks: ChunkSize,
@@ -143,7 +143,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
             clock,
             cancel,
             sampler,
-            coin: Coin::new(settings.seed),
+            rng: UniformRng::new(settings.seed),
             decoder: IncrementalDecoder::default(),
             stops: StopStrings::new(settings.stop.clone()),
             chunks: ChunkSize::default(),
@@ -186,7 +186,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         if self.ended {
             return Ok(None);
         }
-        let progress = self.work();
+        let progress = self.next();
         if progress.is_err() {
             (self.ended, self.failed) = (true, true);
         }
@@ -199,22 +199,22 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         (self.ended, self.failed) = (true, true);
         let mut text = String::new();
         if self.stop.is_none() {
-            self.conclude(StopReason::Cancelled, &mut text);
+            self.finish_text(StopReason::Cancelled, &mut text);
             self.text.push_str(&text);
         }
         text
     }
 
     /// Tells that the caller took `ms` to hand on the last step, to whoever waits for its text; for the profile.
-    pub fn handed_on(&mut self, ms: f64) {
-        self.profiler.handed_on(ms);
+    pub fn note_delivery_ms(&mut self, ms: f64) {
+        self.profiler.note_delivery_ms(ms);
     }
 
     /// Turns the run into its record. A run that was not brought to its end counts as cancelled; one that failed has no
     /// reason to stop.
     pub fn into_record(mut self, identity: Identity) -> Record {
         let mut unseen = String::new();
-        let stop = self.stop.take().unwrap_or_else(|| self.conclude(StopReason::Cancelled, &mut unseen));
+        let stop = self.stop.take().unwrap_or_else(|| self.finish_text(StopReason::Cancelled, &mut unseen));
         self.text.push_str(&unseen);
         let after_first = self.token_ids.len().saturating_sub(1) as f64;
         let streaming_ms = self.first_token_at.map_or(0.0, |first| self.last_token_at - first);
@@ -238,14 +238,14 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         }
     }
 
-    fn work(&mut self) -> Result<Progress> {
+    fn next(&mut self) -> Result<Progress> {
         if let Some(stop) = self.stop.clone() {
             self.ended = true;
             return Ok(Progress::End { text: String::new(), stop });
         }
-        if let Some(reason) = self.interruption() {
+        if let Some(reason) = self.abort_reason() {
             let mut text = String::new();
-            let stop = self.conclude(reason, &mut text);
+            let stop = self.finish_text(reason, &mut text);
             self.text.push_str(&text);
             self.stop = Some(stop.clone());
             self.ended = true;
@@ -266,7 +266,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
             self.model.extend(ids)?;
         }
         let after = (self.clock)();
-        self.chunks.took(to - from, after - before);
+        self.chunks.measured(to - from, after - before);
         self.prefill_ms += after - before;
         self.prefill_ended_at = Some(after);
         Ok(Progress::Prefill { done: to, total, chunk_ms: after - before })
@@ -287,7 +287,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         // A model may have more ids than its tokenizer, to round its vocabulary up: those are never chosen.
         let known = logits.len().min(self.tokenizer.len());
         let choice = match self.tokenizer.holes() {
-            [] => self.sampler.sample(&logits[..known], self.coin.flip())?,
+            [] => self.sampler.sample(&logits[..known], self.rng.next_f64())?,
             // Nor are those to which it gave no token.
             holes => {
                 self.masked.clear();
@@ -295,7 +295,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
                 for &hole in holes.iter().take_while(|&&hole| (hole as usize) < known) {
                     self.masked[hole as usize] = f32::NEG_INFINITY;
                 }
-                self.sampler.sample(&self.masked, self.coin.flip())?
+                self.sampler.sample(&self.masked, self.rng.next_f64())?
             }
         };
         let sampled = (self.clock)();
@@ -342,7 +342,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
     /// Brings the chosen token's text out and decides whether the run goes on.
     fn emit(&mut self, record: &mut StepRecord) {
         if self.tokenizer.ends(record.token_id) {
-            let stop = self.conclude(StopReason::Eos, &mut record.text);
+            let stop = self.finish_text(StopReason::Eos, &mut record.text);
             let eos_token_id = (stop.reason == StopReason::Eos).then_some(record.token_id);
             self.stop = Some(Stop { eos_token_id, ..stop });
             return;
@@ -360,16 +360,16 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         } else if self.model.len() >= self.model.context_length() {
             Some(StopReason::ContextFull)
         } else {
-            self.interruption()
+            self.abort_reason()
         };
         if let Some(reason) = reason {
-            self.stop = Some(self.conclude(reason, &mut record.text));
+            self.stop = Some(self.finish_text(reason, &mut record.text));
         }
     }
 
     /// Ends the text: an incomplete character becomes one U+FFFD, and what was held back comes out. A stop string that
     /// was complete, and only held to see whether a longer one would follow, was reached before `reason` and wins.
-    fn conclude(&mut self, reason: StopReason, out: &mut String) -> Stop {
+    fn finish_text(&mut self, reason: StopReason, out: &mut String) -> Stop {
         let mut tail = String::new();
         self.decoder.finish(&mut tail);
         match self.stops.push(&tail, out).or_else(|| self.stops.finish(out)) {
@@ -379,7 +379,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
     }
 
     /// Whether somebody or the clock wants the end.
-    fn interruption(&self) -> Option<StopReason> {
+    fn abort_reason(&self) -> Option<StopReason> {
         let late = |limit| (self.clock)() - self.started_at >= limit;
         if self.cancel.is_cancelled() {
             Some(StopReason::Cancelled)

@@ -12,7 +12,7 @@ pub struct PartTimes {
     /// Of all blocks: the second layer norm and the feed-forward part.
     pub mlp: f64,
     /// The last layer norm and the logits.
-    pub head: f64,
+    pub lm_head: f64,
 }
 
 /// A causal language model with a cache of the positions it has processed.

@@ -1,4 +1,4 @@
-//! Logits -> token id. The random number, the "coin", is an argument.
+//! Logits -> token id. The random number is an argument, `u`.
 //!
 //! The filters and their order are Hugging Face's: repetition penalty, temperature, top-k, top-p, min-p, and then one
 //! renormalisation. After the penalty every filter keeps a beginning of one and the same ranking (higher logit first,
@@ -7,23 +7,23 @@
 //! alike except top-p, which keeps the lower ids of those it must divide.
 //!
 //! Logits after the penalty and the weights of tokens are `f32`, sums are `f64`. All come from additions, products,
-//! quotients and comparisons in one fixed order, so the same logits and coin give the same token, and the same numbers
+//! quotients and comparisons in one fixed order, so the same logits and the same `u` give the same token, and the same numbers
 //! with it, on every machine and in every build.
 
-mod blocks;
-mod coin;
+mod chunked_logits;
 mod cut;
 mod exp;
 mod ln;
 mod ranking;
+mod uniform;
 
-pub use coin::Coin;
+pub use uniform::UniformRng;
 
 use std::f32::consts::LOG2_E;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::Settings;
-use blocks::{BLOCK, Blocks};
+use chunked_logits::{CHUNK, ChunkedLogits};
 use cut::Cut;
 use exp::Weigher;
 use ln::ln;
@@ -55,12 +55,12 @@ pub struct Candidate {
 /// Draws tokens. Holds the settings, the tokens seen so far, and buffers that every step uses again.
 ///
 /// ```
-/// use gpt2_web::sampler::{Coin, Sampler};
+/// use gpt2_web::sampler::{Sampler, UniformRng};
 /// use gpt2_web::settings::Settings;
 ///
 /// let mut sampler = Sampler::new(&Settings { temperature: 0.7, top_k: 2, ..Settings::default() });
-/// let mut coin = Coin::new(7);
-/// let choice = sampler.sample(&[0.5, 3.0, -1.0, 2.0], coin.flip())?;
+/// let mut rng = UniformRng::new(7);
+/// let choice = sampler.sample(&[0.5, 3.0, -1.0, 2.0], rng.next_f64())?;
 /// assert!([1, 3].contains(&choice.id));
 /// sampler.observe(choice.id);
 /// # Ok::<(), gpt2_web::Error>(())
@@ -77,10 +77,10 @@ pub struct Sampler {
     /// Tokens of prompt and output, each once, in the order of their ids.
     seen: Vec<u32>,
     /// The logits after the penalty.
-    blocks: Blocks,
-    /// Weights of the tokens in every block that `sums` has a sum for; 0 for those that are not kept.
-    weights: Vec<[f32; BLOCK]>,
-    /// Sum of the weights in each block; 0 where none is kept.
+    chunks: ChunkedLogits,
+    /// Weights of the tokens in every chunk that `sums` has a sum for; 0 for those that are not kept.
+    weights: Vec<[f32; CHUNK]>,
+    /// Sum of the weights in each chunk; 0 where none is kept.
     sums: Vec<f64>,
     /// Sum of the sums, in their order. At least 1: the best token's weight is.
     total: f64,
@@ -90,7 +90,7 @@ pub struct Sampler {
     log_sum: f64,
     /// The ids of the largest logits, with these, best first.
     top: Vec<(u32, f32)>,
-    /// The maxima of the blocks, to select from.
+    /// The maxima of the chunks, to select from.
     maxima: Vec<f32>,
     ranking: Ranking,
 }
@@ -106,7 +106,7 @@ impl Sampler {
             repetition_penalty: settings.repetition_penalty,
             top_logprobs: settings.top_logprobs as usize,
             seen: Vec::new(),
-            blocks: Blocks::default(),
+            chunks: ChunkedLogits::default(),
             weights: Vec::new(),
             sums: Vec::new(),
             total: 1.0,
@@ -126,27 +126,27 @@ impl Sampler {
         }
     }
 
-    /// Draws a token by `logits` (one for each id; minus infinity for one that must not be drawn) and `coin` in [0, 1).
+    /// Draws a token by `logits` (one for each id; minus infinity for one that must not be drawn) and `u` in [0, 1).
     ///
-    /// The coin walks the kept tokens in the order of their ids: it chooses the first at which their probabilities add
-    /// up to more than `coin`. At temperature 0 the best token after the penalty is the only one kept, of equals the
+    /// The kept tokens are walked in the order of their ids: the first is chosen at which their probabilities add
+    /// up to more than `u`. At temperature 0 the best token after the penalty is the only one kept, of equals the
     /// one with the lowest id.
     ///
     /// # Errors
     /// [`ErrorKind::NonFinite`] if a logit is NaN or plus infinity (names the first), or all are minus infinity.
-    pub fn sample(&mut self, logits: &[f32], coin: f64) -> Result<Choice> {
-        debug_assert!((0.0..1.0).contains(&coin), "the coin shows {coin}");
-        let best = self.blocks.fill(logits).ok_or_else(|| damaged(logits))?;
+    pub fn sample(&mut self, logits: &[f32], u: f64) -> Result<Choice> {
+        debug_assert!((0.0..1.0).contains(&u), "u is {u}");
+        let best = self.chunks.fill(logits).ok_or_else(|| damaged(logits))?;
         self.best = f64::from(best);
-        self.log_sum = ln(Weigher::new(1.0, best).sum(self.blocks.all()));
-        self.blocks.top(self.top_logprobs, &mut self.top);
+        self.log_sum = ln(Weigher::new(1.0, best).sum(self.chunks.all()));
+        self.chunks.top(self.top_logprobs, &mut self.top);
 
         self.penalise();
         let id = if self.temperature == 0.0 {
             self.keep_best()
         } else {
             self.filter();
-            self.draw(coin)
+            self.draw(u)
         };
         let filtered_logprob = self.filtered_logprob(id).expect("a token that is not kept has no weight");
         Ok(Choice { id, logprob: self.logprob(logits[id as usize]), filtered_logprob })
@@ -165,8 +165,8 @@ impl Sampler {
     /// Natural logarithm of the probability that `id` had to be drawn in the step just sampled; `None` if a filter
     /// removed it or there is no such token.
     pub fn filtered_logprob(&self, id: u32) -> Option<f64> {
-        let logit = self.blocks.get(id)?;
-        let distance = f64::from(logit) - f64::from(self.blocks.best());
+        let logit = self.chunks.get(id)?;
+        let distance = f64::from(logit) - f64::from(self.chunks.best());
         // 0 divided by any temperature is 0; the greedy one is no divisor.
         let score = if distance == 0.0 { 0.0 } else { distance / self.temperature };
         self.kept.keeps(id, logit).then(|| score - ln(self.total))
@@ -179,7 +179,7 @@ impl Sampler {
     fn penalise(&mut self) {
         let penalty = self.repetition_penalty;
         if penalty != 1.0 && !self.seen.is_empty() {
-            self.blocks.change(&self.seen, |logit| {
+            self.chunks.change(&self.seen, |logit| {
                 let logit = f64::from(logit);
                 let penalised = if logit < 0.0 { logit * penalty } else { logit / penalty };
                 // The penalty may be any positive number, but must not make a finite logit infinite.
@@ -190,10 +190,10 @@ impl Sampler {
 
     /// Keeps the first of the best, and returns it.
     fn keep_best(&mut self) -> u32 {
-        let best = self.blocks.best();
-        let (index, block) = self.blocks.reaching(best).next().expect("the best is in a block");
-        let lane = block.iter().position(|&logit| logit == best).expect("the best is in its block");
-        let id = (index * BLOCK + lane) as u32;
+        let best = self.chunks.best();
+        let (index, chunk) = self.chunks.reaching(best).next().expect("the best is in a chunk");
+        let lane = chunk.iter().position(|&logit| logit == best).expect("the best is in its chunk");
+        let id = (index * CHUNK + lane) as u32;
         self.kept = Cut { logit: best, last_id: id };
         self.total = 1.0;
         id
@@ -201,9 +201,9 @@ impl Sampler {
 
     /// Top-k, top-p, min-p, and the weights of what they leave.
     fn filter(&mut self) {
-        let weigher = Weigher::new(self.temperature, self.blocks.best());
+        let weigher = Weigher::new(self.temperature, self.chunks.best());
         self.kept = Cut::NONE;
-        if self.top_k > 0 && self.top_k < self.blocks.len() {
+        if self.top_k > 0 && self.top_k < self.chunks.len() {
             self.kept = self.kept.and(self.top_k_cut());
         }
         let with_min_p = self.kept.and(self.min_p_cut());
@@ -214,7 +214,7 @@ impl Sampler {
             self.weigh(weigher);
             let (enough, weights) = (self.top_p * self.total, &self.weights);
             let masses = |index: usize| &weights[index];
-            let top_p = self.ranking.cut(&self.blocks, with_min_p.logit, weigher.rate(), enough, masses);
+            let top_p = self.ranking.cut(&self.chunks, with_min_p.logit, weigher.rate(), enough, masses);
             self.kept = with_min_p.and(top_p);
             self.drop_weights();
         }
@@ -222,32 +222,32 @@ impl Sampler {
 
     fn top_k_cut(&mut self) -> Cut {
         let mut least = f32::MIN;
-        if self.top_k <= self.blocks.maxima().len() {
-            // So many blocks have at least this maximum, so there are as many tokens with at least this logit.
+        if self.top_k <= self.chunks.maxima().len() {
+            // So many chunks have at least this maximum, so there are as many tokens with at least this logit.
             self.maxima.clear();
-            self.maxima.extend_from_slice(self.blocks.maxima());
+            self.maxima.extend_from_slice(self.chunks.maxima());
             least = *self.maxima.select_nth_unstable_by(self.top_k - 1, |a, b| b.total_cmp(a)).1;
         }
-        let kth = self.ranking.cut(&self.blocks, least, LOG2_E, self.top_k as f64, |_| &[1.0; BLOCK]);
+        let kth = self.ranking.cut(&self.chunks, least, LOG2_E, self.top_k as f64, |_| &[1.0; CHUNK]);
         Cut::at(kth.logit)
     }
 
     fn min_p_cut(&self) -> Cut {
         // Whatever the temperature, a score that is minus infinity is not kept.
-        let least = f64::from(self.blocks.best()) + self.temperature * self.log_min_p.max(f64::MIN);
+        let least = f64::from(self.chunks.best()) + self.temperature * self.log_min_p.max(f64::MIN);
         let rounded = least as f32;
         Cut::at(if f64::from(rounded) < least { rounded.next_up() } else { rounded })
     }
 
     /// Gives the tokens that are kept their weights; none of the cuts so far divides equal ones.
     fn weigh(&mut self, weigher: Weigher) {
-        let Self { blocks, weights, sums, kept, .. } = self;
-        weights.resize(blocks.all().len(), [0.0; BLOCK]);
+        let Self { chunks, weights, sums, kept, .. } = self;
+        weights.resize(chunks.all().len(), [0.0; CHUNK]);
         sums.clear();
-        sums.resize(blocks.all().len(), 0.0);
+        sums.resize(chunks.all().len(), 0.0);
         self.total = 0.0;
-        for (index, block) in blocks.reaching(kept.logit) {
-            for (weight, &logit) in weights[index].iter_mut().zip(block) {
+        for (index, chunk) in chunks.reaching(kept.logit) {
+            for (weight, &logit) in weights[index].iter_mut().zip(chunk) {
                 *weight = if logit >= kept.logit { weigher.weight(logit) } else { 0.0 };
             }
             sums[index] = sum(&weights[index]);
@@ -257,18 +257,18 @@ impl Sampler {
 
     /// Takes the weights of tokens that are kept no more.
     fn drop_weights(&mut self) {
-        let Self { blocks, weights, sums, kept, .. } = self;
+        let Self { chunks, weights, sums, kept, .. } = self;
         sums.fill(0.0);
         self.total = 0.0;
-        for (index, block) in blocks.reaching(kept.logit) {
-            kept.apply((index * BLOCK) as u32, block, &mut weights[index]);
+        for (index, chunk) in chunks.reaching(kept.logit) {
+            kept.apply((index * CHUNK) as u32, chunk, &mut weights[index]);
             sums[index] = sum(&weights[index]);
             self.total += sums[index];
         }
     }
 
-    fn draw(&self, coin: f64) -> u32 {
-        let target = coin * self.total;
+    fn draw(&self, u: f64) -> u32 {
+        let target = u * self.total;
         let (mut before, mut reached) = (0.0, 0.0);
         let mut through = 0;
         for (index, &sum) in self.sums.iter().enumerate().filter(|&(_, &sum)| sum > 0.0) {
@@ -280,7 +280,7 @@ impl Sampler {
             }
         }
         let mut chosen = 0;
-        for (id, &weight) in ((through * BLOCK) as u32..).zip(&self.weights[through]) {
+        for (id, &weight) in ((through * CHUNK) as u32..).zip(&self.weights[through]) {
             if weight > 0.0 {
                 chosen = id;
                 before += f64::from(weight);
@@ -294,8 +294,8 @@ impl Sampler {
     }
 }
 
-/// The sum of a block's weights, in four lanes that do not wait for one another.
-fn sum(weights: &[f32; BLOCK]) -> f64 {
+/// The sum of a chunk's weights, in four lanes that do not wait for one another.
+fn sum(weights: &[f32; CHUNK]) -> f64 {
     let mut lanes = [0.0; 4];
     for group in weights.as_chunks::<4>().0 {
         for (lane, &weight) in lanes.iter_mut().zip(group) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpt2_web::ErrorKind;
 use gpt2_web::gpt2::Precision;
-use gpt2_web::gpt2::checkpoint::{Loader, ModelFile, Options, Stream};
+use gpt2_web::gpt2::checkpoint::{Loader, ModelFile, Options, WeightsFile};
 use gpt2_web::model::LanguageModel;
 
 struct Counting;
@@ -115,7 +115,7 @@ impl Synthetic {
     fn loader(&self, precision: Precision, n_layer: u64) -> Loader {
         let config = format!(r#"{{"n_layer": {n_layer}}}"#);
         let config = ModelFile { name: "config.json", bytes: config.as_bytes() };
-        let stream = Stream { name: "model.safetensors".into(), size: Some(self.size()), tokenizer_only: false };
+        let stream = WeightsFile { name: "model.safetensors".into(), size: Some(self.size()), tokenizer_only: false };
         let options = Options { precision: Some(precision), ..Options::default() };
         let mut loader = Loader::new(&[config], vec![stream], options).unwrap();
         loader.begin_file("model.safetensors").unwrap();

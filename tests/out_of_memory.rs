@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use gpt2_web::ErrorKind;
-use gpt2_web::gpt2::checkpoint::{self, HeaderReader, Loader, ModelFile, Options, Stream};
+use gpt2_web::gpt2::checkpoint::{self, HeaderReader, Loader, ModelFile, Options, WeightsFile};
 use gpt2_web::gpt2::{Gpt2, Precision};
 use gpt2_web::model::LanguageModel;
 
@@ -158,7 +158,7 @@ fn a_load_that_finds_no_memory_says_whether_a_model_in_use_is_in_its_way() {
     for (held, fits_alone) in [(0, false), (1 << 20, true)] {
         let mut bytes = 0;
         loop {
-            let stream = Stream { name: "tiny.gguf".into(), size: Some(file.len() as u64), tokenizer_only: false };
+            let stream = WeightsFile { name: "tiny.gguf".into(), size: Some(file.len() as u64), tokenizer_only: false };
             let mut loader = Loader::new(&[], vec![stream], Options { held, ..Options::default() }).unwrap();
             loader.begin_file("tiny.gguf").unwrap();
             let (before, last) = file.split_at((header.data + header.tensors.last().unwrap().begin) as usize);

@@ -11,12 +11,12 @@ mod hostile;
 mod identity;
 #[path = "web/kernels.rs"]
 mod kernels;
-#[path = "web/provided_tokenizer.rs"]
-mod provided_tokenizer;
 #[path = "web/memory.rs"]
 mod memory;
 #[path = "web/page.rs"]
 mod page;
+#[path = "web/provided_tokenizer.rs"]
+mod provided_tokenizer;
 
 use gpt2_web::ErrorKind;
 use gpt2_web::web::limits;
@@ -220,7 +220,7 @@ async fn a_record_says_by_which_kernel_and_in_how_many_places_at_a_time_weights_
     page.load(1, &[("tiny.gguf", TINY_Q8_0)], None).await;
     let done = page.generate(2, "Once", json!({"max_tokens": 2})).await.pop().unwrap();
     let identity = &done["record"]["identity"];
-    assert_eq!(identity["kernel"], gpt2_web::kernels::active().name);
+    assert_eq!(identity["kernel"], gpt2_web::kernels::selected().name);
     // A small model has no trial.
     assert_eq!(identity["readers"], gpt2_web::kernels::DEFAULT_READERS);
     assert_eq!(identity["readers_trial"], json!([]));

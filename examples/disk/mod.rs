@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use gpt2_web::gpt2::checkpoint::{self, Flow, HEAD_BYTES, Head, Loader, ModelFile, Options, Sorted};
+use gpt2_web::gpt2::checkpoint::{self, Classified, FilePrefix, Flow, Loader, ModelFile, Options, SNIFF_BYTES};
 use gpt2_web::{Error, ErrorKind, Result};
 
 /// What is read at a time.
@@ -16,7 +16,7 @@ pub struct Files {
     paths: Vec<PathBuf>,
     companions: Vec<(String, Vec<u8>)>,
     /// What is what.
-    pub sorted: Sorted,
+    pub classified: Classified,
 }
 
 impl Files {
@@ -31,16 +31,16 @@ impl Files {
         let names: Vec<_> = paths.iter().map(name).collect();
         let read = |path: &PathBuf| Ok((beginning(path)?, path.metadata().map_err(|e| unreadable(path, &e))?.len()));
         let beginnings = paths.iter().map(read).collect::<Result<Vec<(Vec<u8>, u64)>>>()?;
-        let heads: Vec<_> = (names.iter().zip(&beginnings))
-            .map(|(name, (bytes, size))| Head { name, size: Some(*size), bytes })
+        let prefixes: Vec<_> = (names.iter().zip(&beginnings))
+            .map(|(name, (bytes, size))| FilePrefix { name, size: Some(*size), bytes })
             .collect();
-        let sorted = checkpoint::sort(&heads)?;
+        let classified = checkpoint::classify(&prefixes)?;
         let whole = |(place, name): &(usize, String)| {
             let path = &paths[*place];
             Ok((name.clone(), std::fs::read(path).map_err(|error| unreadable(path, &error))?))
         };
-        let companions = sorted.companions.iter().map(whole).collect::<Result<_>>()?;
-        Ok(Self { names, paths, companions, sorted })
+        let companions = classified.companions.iter().map(whole).collect::<Result<_>>()?;
+        Ok(Self { names, paths, companions, classified })
     }
 
     /// The small files, in memory.
@@ -50,15 +50,15 @@ impl Files {
 
     /// A loader for these files, which has read nothing yet.
     pub fn loader(&self, options: Options) -> Result<Loader> {
-        let streams = self.sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
+        let streams = self.classified.weights.iter().map(|(_, stream)| stream.clone()).collect();
         let mut loader = Loader::new(&self.companions(), streams, options)?;
-        loader.note(&self.sorted.notices);
+        loader.note(&self.classified.notices);
         Ok(loader)
     }
 
     /// Reads all weights into `loader`.
     pub fn stream(&self, loader: &mut Loader) -> Result<()> {
-        for (place, stream) in &self.sorted.streams {
+        for (place, stream) in &self.classified.weights {
             loader.begin_file(&stream.name)?;
             self.pieces(*place, |piece| Ok(loader.push(piece)? == Flow::More))?;
             loader.end_file()?;
@@ -98,7 +98,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn beginning(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(HEAD_BYTES as u64).read_to_end(&mut bytes));
+    let read = File::open(path).and_then(|file| file.take(SNIFF_BYTES as u64).read_to_end(&mut bytes));
     read.map_err(|error| unreadable(path, &error))?;
     Ok(bytes)
 }

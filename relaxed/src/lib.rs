@@ -17,7 +17,7 @@ use core::slice::{from_raw_parts, from_raw_parts_mut};
 
 use kernels::product::Shape;
 use kernels::relaxed::{Dot, Fours4, Instructions, Native, Pairs4, Pairs8, Signed8, Unsigned8};
-use kernels::{Kernel, Q4, Q8, Quantised};
+use kernels::{Kernel, Q4x4, Q8x4, ActivationBlock};
 
 /// The sum by which the main module tells of which kind ([`Dot`]) the instruction is.
 #[unsafe(no_mangle)]
@@ -36,7 +36,7 @@ macro_rules! multiply {
         pub unsafe extern "C" fn $name(
             weights: *const $weights,
             weights_len: usize,
-            x: *const Quantised,
+            x: *const ActivationBlock,
             x_len: usize,
             out: *mut f32,
             out_len: usize,
@@ -48,17 +48,17 @@ macro_rules! multiply {
     };
 }
 
-multiply!(pairs8, Pairs8<Native>, Q8);
-multiply!(unsigned8, Unsigned8<Native>, Q8);
-multiply!(signed8, Signed8<Native>, Q8);
-multiply!(pairs4, Pairs4<Native>, Q4);
-multiply!(fours4, Fours4<Native>, Q4);
+multiply!(pairs8, Pairs8<Native>, Q8x4);
+multiply!(unsigned8, Unsigned8<Native>, Q8x4);
+multiply!(signed8, Signed8<Native>, Q8x4);
+multiply!(pairs4, Pairs4<Native>, Q4x4);
+multiply!(fours4, Fours4<Native>, Q4x4);
 
 /// # Safety
 /// Each pair is the pointer and the length of a slice, of which `out` is exclusive, and `shape` is one.
 unsafe fn run<K: Kernel>(
-    weights: (*const K::Weights, usize),
-    x: (*const Quantised, usize),
+    weights: (*const K::PackedBlock, usize),
+    x: (*const ActivationBlock, usize),
     out: (*mut f32, usize),
     shape: *const Shape,
 ) {

@@ -35,7 +35,7 @@ impl ChunkSize {
         if fitting < 2 * Self::MULTIPLE { fitting } else { fitting / Self::MULTIPLE * Self::MULTIPLE }
     }
 
-    pub fn took(&mut self, positions: usize, ms: f64) {
+    pub fn measured(&mut self, positions: usize, ms: f64) {
         self.alone_ms = if self.last.is_none() { ms } else { self.alone_ms.min(ms) };
         self.last = Some((positions, ms));
     }
@@ -50,7 +50,7 @@ mod tests {
         let mut chunks = ChunkSize::default();
         let mut next = || {
             let size = chunks.next();
-            chunks.took(size, pass + position * size as f64);
+            chunks.measured(size, pass + position * size as f64);
             size
         };
         (0..12).map(|_| next()).collect()
@@ -73,11 +73,11 @@ mod tests {
     fn one_slow_chunk_is_forgotten() {
         for stall in [400.0, 5_000.0] {
             let mut chunks = ChunkSize::default();
-            chunks.took(chunks.next(), stall);
+            chunks.measured(chunks.next(), stall);
             let mut times = (0..12).map(|_| {
                 let size = chunks.next();
                 let ms = 8.0 + 4.0 * size as f64;
-                chunks.took(size, ms);
+                chunks.measured(size, ms);
                 ms
             });
             times.next();

@@ -15,7 +15,7 @@ pub(super) struct Profiler {
     sampling: f64,
     messages: f64,
     /// For the last token. Counts when another one follows: until then it lies after the time that is looked at.
-    handing_on: f64,
+    delivery: f64,
 }
 
 impl Profiler {
@@ -29,12 +29,12 @@ impl Profiler {
         self.steps += 1;
         self.at_last = so_far;
         self.sampling += sampling;
-        self.messages += std::mem::take(&mut self.handing_on);
+        self.messages += std::mem::take(&mut self.delivery);
     }
 
     /// It took `ms` to hand on the last token.
-    pub fn handed_on(&mut self, ms: f64) {
-        self.handing_on += ms;
+    pub fn note_delivery_ms(&mut self, ms: f64) {
+        self.delivery += ms;
     }
 
     /// The profile of a run with `total` ms from its first token to its last.
@@ -49,7 +49,7 @@ impl Profiler {
             embedding_ms: mean(after.embedding - before.embedding),
             attention_ms: mean(after.attention - before.attention),
             mlp_ms: mean(after.mlp - before.mlp),
-            lm_head_ms: mean(after.head - before.head),
+            lm_head_ms: mean(after.lm_head - before.lm_head),
             sampling_ms: mean(self.sampling),
             messages_ms: mean(self.messages),
             other_ms: 0.0,

@@ -14,7 +14,7 @@ const HEADROOM: usize = 4 << 20;
 ///
 /// # Errors
 /// `OutOfMemory` if there is no room for them.
-pub fn room<T>(count: usize) -> Result<Vec<T>> {
+pub fn try_with_capacity<T>(count: usize) -> Result<Vec<T>> {
     let mut numbers = Vec::new();
     numbers.try_reserve_exact(count).map_err(|_| refused::<T>(count))?;
     Ok(numbers)
@@ -24,7 +24,7 @@ pub fn room<T>(count: usize) -> Result<Vec<T>> {
 ///
 /// # Errors
 /// `OutOfMemory` if there is none; `numbers` is unchanged.
-pub fn room_for<T>(numbers: &mut Vec<T>, count: usize) -> Result<()> {
+pub fn try_reserve<T>(numbers: &mut Vec<T>, count: usize) -> Result<()> {
     let more = count.saturating_sub(numbers.len());
     numbers.try_reserve_exact(more).map_err(|_| refused::<T>(more))
 }
@@ -35,7 +35,7 @@ pub fn room_for<T>(numbers: &mut Vec<T>, count: usize) -> Result<()> {
 /// `OutOfMemory` if there is none.
 pub fn check_headroom() -> Result<()> {
     // Seen by somebody, or the compiler leaves out both.
-    room::<u8>(HEADROOM).map(|left| drop(std::hint::black_box(left)))
+    try_with_capacity::<u8>(HEADROOM).map(|left| drop(std::hint::black_box(left)))
 }
 
 fn refused<T>(count: usize) -> Error {
@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn too_much_is_an_error_not_an_abort() {
-        assert_eq!(room::<f32>(3).unwrap().capacity(), 3);
-        let error = room::<u64>(usize::MAX / 16).unwrap_err();
+        assert_eq!(try_with_capacity::<f32>(3).unwrap().capacity(), 3);
+        let error = try_with_capacity::<u64>(usize::MAX / 16).unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutOfMemory);
         assert!(error.message.contains("MiB"), "{error}");
     }

@@ -2,19 +2,15 @@
 
 mod activation;
 mod attention;
-mod blocks;
-mod cache;
 pub mod checkpoint;
 mod config;
-mod linear;
-mod matrix_builder;
+mod kv_cache;
+mod matrix;
 pub(crate) mod memory;
 mod network;
 mod norm;
-mod panels;
 mod profile;
-mod quantise;
-mod trial;
+mod readers_trial;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels;
@@ -22,12 +18,11 @@ use crate::model::{LanguageModel, PartTimes};
 use crate::record::ReadersTrial;
 
 pub use activation::Activation;
-use cache::{BlockCache, Storage};
 pub use config::Config;
-pub use linear::Precision;
+use kv_cache::{KvPrecision, LayerKvCache};
+pub use matrix::Precision;
 use network::{Network, Workspace};
-pub use panels::READERS as F32_READERS;
-pub use trial::{LEAST_BYTES as TRIAL_BYTES, warm_up};
+pub use readers_trial::{MIN_BYTES as TRIAL_BYTES, warm_up};
 
 /// A GPT-2 with the keys and values of the positions it has processed.
 ///
@@ -36,15 +31,15 @@ pub use trial::{LEAST_BYTES as TRIAL_BYTES, warm_up};
 pub struct Gpt2 {
     config: Config,
     network: Network,
-    cache: Vec<BlockCache>,
+    cache: Vec<LayerKvCache>,
     work: Workspace,
     logits: Vec<f32>,
 }
 
 impl Gpt2 {
     /// A model that has processed nothing yet; `network` has the shapes `config` says.
-    fn new(config: Config, network: Network, storage: Storage) -> Self {
-        let block = BlockCache::new(config.n_head, config.head_dim(), config.n_positions, storage);
+    fn new(config: Config, network: Network, storage: KvPrecision) -> Self {
+        let block = LayerKvCache::new(config.n_head, config.head_dim(), config.n_positions, storage);
         let cache = vec![block; config.n_layer];
         Self { cache, work: Workspace::default(), logits: Vec::new(), config, network }
     }
@@ -59,8 +54,8 @@ impl Gpt2 {
     /// many from now on, and says what was tried: nothing for a model of less than 48 MiB, for one in f32, or by a clock that
     /// tells whole milliseconds.
     pub fn choose_readers(&self, clock: fn() -> f64) -> Vec<ReadersTrial> {
-        let trial = trial::run(&self.network.blocks, clock);
-        kernels::set_readers(trial::choice(&trial));
+        let trial = readers_trial::run(&self.network.blocks, clock);
+        kernels::set_readers(readers_trial::choice(&trial));
         trial
     }
 
@@ -78,10 +73,10 @@ impl Gpt2 {
         let mut reserve = || {
             cache.iter_mut().try_for_each(|block| block.reserve(n))?;
             work.reserve(config, n, held + n)?;
-            memory::room_for(logits, scored.max(1) * config.vocab_size)?;
-            let mut rows = memory::room(scored)?;
+            memory::try_reserve(logits, scored.max(1) * config.vocab_size)?;
+            let mut rows = memory::try_with_capacity(scored)?;
             for _ in 0..scored {
-                rows.push(memory::room(config.vocab_size)?);
+                rows.push(memory::try_with_capacity(config.vocab_size)?);
             }
             memory::check_headroom()?;
             Ok(rows)
@@ -131,7 +126,7 @@ impl LanguageModel for Gpt2 {
     }
 
     fn len(&self) -> usize {
-        self.cache.first().map_or(0, BlockCache::len)
+        self.cache.first().map_or(0, LayerKvCache::len)
     }
 
     fn feed(&mut self, ids: &[u32]) -> Result<&[f32]> {

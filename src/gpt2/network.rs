@@ -7,16 +7,16 @@
 use std::ops::Range;
 
 use super::activation::Activation;
-use super::attention::{self, attention};
-use super::cache::BlockCache;
+use super::attention::attention;
 use super::config::Config;
-use super::linear::{BLOCK, Linear, Matrix, Precision};
-use super::memory::room_for;
+use super::kv_cache::{LayerKvCache, Scratch};
+use super::matrix::{Linear, Matrix, Precision};
+use super::memory::try_reserve;
 use super::norm::LayerNorm;
 use super::profile::{Part, Stopwatch};
-use super::trial;
+use super::readers_trial;
 use crate::error::Result;
-use crate::kernels::Quantised;
+use crate::kernels::{ActivationBlock, BLOCK};
 
 /// The weights of a whole model.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ pub struct Network {
     /// `ln_f`.
     pub norm: LayerNorm,
     /// `[vocab_size, n_embd]`; shares its numbers with `token_embedding` when the head is tied.
-    pub head: Matrix,
+    pub lm_head: Matrix,
 }
 
 /// The weights of one block.
@@ -70,8 +70,8 @@ pub struct Workspace {
     inner: Vec<f32>,
     /// `[n, n_embd]`: what a part of a block ends with.
     added: Vec<f32>,
-    quantised: Vec<Quantised>,
-    attention: attention::Scratch,
+    quantised: Vec<ActivationBlock>,
+    attention: Scratch,
     /// Times the parts.
     pub stopwatch: Stopwatch,
 }
@@ -84,11 +84,11 @@ impl Workspace {
     pub fn reserve(&mut self, config: &Config, n: usize, visible: usize) -> Result<()> {
         let Config { n_embd, n_inner, .. } = *config;
         for rows in [&mut self.hidden, &mut self.normed, &mut self.heads, &mut self.added] {
-            room_for(rows, n * n_embd)?;
+            try_reserve(rows, n * n_embd)?;
         }
-        room_for(&mut self.qkv, n * 3 * n_embd)?;
-        room_for(&mut self.inner, n * n_inner)?;
-        room_for(&mut self.quantised, n * n_embd.max(n_inner).div_ceil(BLOCK))?;
+        try_reserve(&mut self.qkv, n * 3 * n_embd)?;
+        try_reserve(&mut self.inner, n * n_inner)?;
+        try_reserve(&mut self.quantised, n * n_embd.max(n_inner).div_ceil(BLOCK))?;
         self.attention.reserve(visible, config.head_dim())
     }
 }
@@ -97,9 +97,9 @@ impl Network {
     /// Computes the last hidden state of each of `ids` after the positions that `cache` (one per block) holds, and
     /// appends their keys and values to it. Ids must be in the vocabulary, positions in the context, and there must be room
     /// in both `cache` and `work`.
-    pub fn hidden(&self, ids: &[u32], cache: &mut [BlockCache], work: &mut Workspace) {
+    pub fn hidden(&self, ids: &[u32], cache: &mut [LayerKvCache], work: &mut Workspace) {
         work.stopwatch.start();
-        let past = cache.first().map_or(0, BlockCache::len);
+        let past = cache.first().map_or(0, LayerKvCache::len);
         self.token_embedding.rows(ids, &mut work.hidden);
         let n_embd = work.hidden.len() / ids.len();
         add(&mut work.hidden, &self.position_embedding[past * n_embd..]);
@@ -112,16 +112,16 @@ impl Network {
     /// The logits for the last hidden states `rows` into `logits`: `[rows.len(), vocab_size]`.
     pub fn logits(&self, rows: Range<usize>, work: &mut Workspace, logits: &mut Vec<f32>) {
         work.stopwatch.start();
-        let n_embd = self.head.shape().1;
+        let n_embd = self.lm_head.shape().1;
         self.norm.forward(&work.hidden[rows.start * n_embd..rows.end * n_embd], &mut work.normed);
-        self.head.product(&work.normed, &mut work.quantised, logits);
-        work.stopwatch.lap(Part::Head);
+        self.lm_head.matmul_t(&work.normed, &mut work.quantised, logits);
+        work.stopwatch.lap(Part::LmHead);
     }
 }
 
 impl Block {
     /// `x + attention(norm(x))`, and then the same with the feed-forward part, where `x` is `work.hidden`.
-    fn forward(&self, cache: &mut BlockCache, work: &mut Workspace) {
+    fn forward(&self, cache: &mut LayerKvCache, work: &mut Workspace) {
         self.attention_norm.forward(&work.hidden, &mut work.normed);
         self.attention(cache, work);
         add(&mut work.hidden, &work.added);
@@ -133,7 +133,7 @@ impl Block {
         work.stopwatch.lap(Part::Mlp);
     }
 
-    fn attention(&self, cache: &mut BlockCache, work: &mut Workspace) {
+    fn attention(&self, cache: &mut LayerKvCache, work: &mut Workspace) {
         self.qkv.forward(&work.normed, &mut work.quantised, &mut work.qkv);
         cache.append(&work.qkv);
         work.heads.resize(work.hidden.len(), 0.0);
@@ -152,8 +152,8 @@ impl Block {
     }
 
     /// Passes through its weights as one position does, for nothing but the time it takes.
-    pub fn multiply_once(&self, room: &mut trial::Room) {
-        let trial::Room { x, quantised, out } = room;
+    pub fn multiply_once(&self, room: &mut readers_trial::Room) {
+        let readers_trial::Room { x, quantised, out } = room;
         for linear in self.matrices() {
             x.resize(x.len().max(linear.inputs()), 1.0);
             linear.forward(&x[..linear.inputs()], quantised, out);

@@ -8,7 +8,7 @@ pub enum Part {
     Embedding,
     Attention,
     Mlp,
-    Head,
+    LmHead,
 }
 
 /// Adds up the time of each part. Without a clock it does nothing.
@@ -46,7 +46,7 @@ impl Stopwatch {
             Part::Embedding => &mut self.times.embedding,
             Part::Attention => &mut self.times.attention,
             Part::Mlp => &mut self.times.mlp,
-            Part::Head => &mut self.times.head,
+            Part::LmHead => &mut self.times.lm_head,
         };
         *time += now - self.last;
         self.last = now;

@@ -5,7 +5,7 @@ use super::BLOCK;
 /// A block of activations. What it holds, beside the scale, is the business of the kernel that prepared it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
-pub struct Quantised {
+pub struct ActivationBlock {
     pub(super) bytes: [u8; 2 * BLOCK],
     /// What the sum of products begins with.
     pub(super) start: i32,
@@ -13,13 +13,13 @@ pub struct Quantised {
     pub(super) scale: f32,
 }
 
-impl Quantised {
+impl ActivationBlock {
     /// To be written over.
     pub const EMPTY: Self = Self { bytes: [0; 2 * BLOCK], start: 0, scale: 0.0 };
 }
 
 /// Numbers that are all below this count as zeros: the inverse of their scale would be infinite.
-pub const LEAST: f32 = 1e-30;
+pub const TINY: f32 = 1e-30;
 
 /// The nearest integer to a number below 2^22, of equally near ones the even.
 #[inline(always)]
@@ -29,32 +29,32 @@ pub fn round(number: f32) -> i32 {
     (number + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
 }
 
-/// The greatest size among numbers; NaN if there is one.
+/// The largest absolute value among numbers; NaN if one of them is.
 #[inline(always)]
-pub fn greatest(numbers: &[f32]) -> f32 {
+pub fn max_abs(numbers: &[f32]) -> f32 {
     // The bits of sizes are in the order of the sizes, with infinity and then NaN at the end.
     let (fours, rest) = numbers.as_chunks::<4>();
-    let mut greatest = [0; 4];
+    let mut max_abs = [0; 4];
     for four in fours {
-        for (greatest, number) in greatest.iter_mut().zip(four) {
-            *greatest = number.abs().to_bits().max(*greatest);
+        for (max_abs, number) in max_abs.iter_mut().zip(four) {
+            *max_abs = number.abs().to_bits().max(*max_abs);
         }
     }
-    let sizes = greatest.into_iter().chain(rest.iter().map(|number| number.abs().to_bits()));
+    let sizes = max_abs.into_iter().chain(rest.iter().map(|number| number.abs().to_bits()));
     f32::from_bits(sizes.fold(0, u32::max))
 }
 
 /// The nearest integers in -127..=127, of equally near ones the even, and the scale that makes numbers of them again:
-/// a 127th of the greatest. A block with NaN in it gets a scale that is NaN, one with an infinite number one that is
+/// a 127th of the largest absolute value. A block with NaN in it gets a scale that is NaN, one with an infinite number one that is
 /// infinite, so that no product with it is finite by accident.
 pub fn quantise(x: &[f32; BLOCK]) -> ([i8; BLOCK], f32) {
-    let greatest = greatest(x);
-    let inverse = if greatest < LEAST { 0.0 } else { 127.0 / greatest };
+    let max_abs = max_abs(x);
+    let inverse = if max_abs < TINY { 0.0 } else { 127.0 / max_abs };
     let mut numbers = [0; BLOCK];
     for (number, x) in numbers.iter_mut().zip(x) {
         *number = round(x * inverse) as i8;
     }
-    (numbers, greatest / 127.0)
+    (numbers, max_abs / 127.0)
 }
 
 #[cfg(test)]
@@ -68,10 +68,10 @@ mod tests {
         fn it_rounds_to_the_nearest_even(x in prop::array::uniform32(-1e4..1e4f32), exponent in -20..20i32) {
             let x = x.map(|x| x * 2f32.powi(exponent));
             let (numbers, scale) = quantise(&x);
-            let greatest = x.iter().fold(0.0, |a: f32, b| a.max(b.abs()));
-            prop_assert_eq!(scale, greatest / 127.0);
+            let max_abs = x.iter().fold(0.0, |a: f32, b| a.max(b.abs()));
+            prop_assert_eq!(scale, max_abs / 127.0);
             for (x, number) in x.iter().zip(numbers) {
-                prop_assert_eq!(f32::from(number), (x * (127.0 / greatest)).round_ties_even());
+                prop_assert_eq!(f32::from(number), (x * (127.0 / max_abs)).round_ties_even());
             }
         }
 

@@ -6,15 +6,15 @@ use core::arch::wasm32::{
 };
 use core::mem::offset_of;
 
-use super::{BLOCK, GROUP, Kernel, Quantised, Weights};
+use super::{ActivationBlock, BLOCK, GROUP, Kernel, PackedBlock};
 
 /// The part of a kernel that differs by instruction set.
 pub trait Lanes {
     /// The blocks of weights it takes.
-    type Weights: Weights;
+    type PackedBlock: PackedBlock;
 
-    /// [`Kernel::POSITIONS`].
-    const POSITIONS: usize;
+    /// [`Kernel::ROWS_PER_TILE`].
+    const ROWS_PER_TILE: usize;
 
     /// What grows while a block is passed through, for one group of outputs and one row of activations.
     type Sum: Copy;
@@ -26,7 +26,7 @@ pub trait Lanes {
     const X_BYTES: usize;
 
     /// [`Kernel::prepare`].
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised;
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock;
 
     /// The sum that a block begins with, where that of its products is to begin with `start` in each lane.
     fn start(start: v128) -> Self::Sum;
@@ -47,19 +47,19 @@ pub trait Lanes {
 }
 
 impl<L: Lanes> Kernel for L {
-    type Weights = L::Weights;
+    type PackedBlock = L::PackedBlock;
 
-    const POSITIONS: usize = L::POSITIONS;
+    const ROWS_PER_TILE: usize = L::ROWS_PER_TILE;
 
     #[inline(always)]
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
         L::prepare(numbers, scale)
     }
 
     #[inline(always)]
     fn tile<const G: usize, const N: usize>(
-        weights: [&[L::Weights]; G],
-        x: [&[Quantised]; N],
+        weights: [&[L::PackedBlock]; G],
+        x: [&[ActivationBlock]; N],
         eights: usize,
     ) -> [[[f32; GROUP]; N]; G] {
         let lens = weights.iter().map(|row| row.len()).chain(x.iter().map(|row| row.len()));
@@ -72,8 +72,8 @@ impl<L: Lanes> Kernel for L {
             // activations begins with its numbers.
             unsafe {
                 let splat = |at: usize| x.map(|x| v128_load32_splat(x.add(at).cast()));
-                let scales = splat(offset_of!(Quantised, scale));
-                let mut block = [splat(offset_of!(Quantised, start)).map(L::start); G];
+                let scales = splat(offset_of!(ActivationBlock, scale));
+                let mut block = [splat(offset_of!(ActivationBlock, start)).map(L::start); G];
                 let mut numbers = x;
                 for _ in 0..eights {
                     L::add(&mut block, weights, numbers);
@@ -89,7 +89,7 @@ impl<L: Lanes> Kernel for L {
                     }
                 }
                 weights = weights.map(|weights| weights.add(size_of::<[f32; GROUP]>()));
-                x = x.map(|x| x.add(size_of::<Quantised>()));
+                x = x.map(|x| x.add(size_of::<ActivationBlock>()));
             }
         }
         sums.map(|sums| {

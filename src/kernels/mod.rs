@@ -9,14 +9,15 @@
 //! `docs/performance.md` tells why the weights lie as they do.
 
 pub mod activations;
-pub mod blocks;
+pub mod attention;
 pub mod exp;
+pub mod f32_panels;
 #[cfg(target_feature = "simd128")]
 mod lanes;
-pub mod product;
+pub mod matmul;
+pub mod packed;
 #[cfg(target_feature = "simd128")]
 pub mod relaxed;
-pub mod rows;
 pub mod scalar;
 #[cfg(target_feature = "simd128")]
 pub mod simd128;
@@ -24,8 +25,8 @@ pub mod simd128;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-pub use activations::Quantised;
-pub use blocks::{Q4, Q8, Weights};
+pub use activations::ActivationBlock;
+pub use packed::{PackedBlock, Q4x4, Q8x4};
 
 /// Numbers that share one scale.
 pub const BLOCK: usize = 32;
@@ -49,66 +50,66 @@ pub const DEFAULT_READERS: usize = 4;
 /// One way to multiply blocks of weights with blocks of activations.
 pub trait Kernel {
     /// The blocks of weights it takes.
-    type Weights: Weights;
+    type PackedBlock: PackedBlock;
 
     /// Positions that share one reading of the weights, 2 or 3: with 4 groups of outputs or 2 these are as many as the
     /// registers hold sums for.
-    const POSITIONS: usize;
+    const ROWS_PER_TILE: usize;
 
     /// A block of activations as this kernel reads it.
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised;
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock;
 
     /// The products of `N` rows of activations with `G` groups of four outputs. Each row has as many blocks as each
     /// group. `eights` is [`EIGHTS`].
     fn tile<const G: usize, const N: usize>(
-        weights: [&[Self::Weights]; G],
-        x: [&[Quantised]; N],
+        weights: [&[Self::PackedBlock]; G],
+        x: [&[ActivationBlock]; N],
         eights: usize,
     ) -> [[[f32; GROUP]; N]; G];
 }
 
-/// A whole matrix times rows of activations; [`product::product`] says what it takes.
-pub type Product<W> = fn(&[W], &[f32], usize, &mut [Quantised], &mut [f32], usize, usize);
+/// A whole matrix times rows of activations; [`matmul::matmul_t`] says what it takes.
+pub type MatmulFn<W> = fn(&[W], &[f32], usize, &mut [ActivationBlock], &mut [f32], usize, usize);
 
 /// The products of one instruction set.
 #[derive(Debug, Clone, Copy)]
-pub struct Products {
+pub struct KernelSet {
     /// The instruction set: `relaxed-simd`, `simd128` or `scalar`.
     pub name: &'static str,
     /// Of 8-bit weights.
-    pub q8: Product<Q8>,
+    pub q8: MatmulFn<Q8x4>,
     /// Of 4-bit weights.
-    pub q4: Product<Q4>,
+    pub q4: MatmulFn<Q4x4>,
 }
 
 /// The fastest products that this build has.
-pub const BUILT_IN: &Products = {
+pub const BUILT_IN: &KernelSet = {
     #[cfg(target_feature = "simd128")]
     {
-        &Products { name: "simd128", q8: product::product::<simd128::Simd8>, q4: product::product::<simd128::Simd4> }
+        &KernelSet { name: "simd128", q8: matmul::matmul_t::<simd128::Simd8>, q4: matmul::matmul_t::<simd128::Simd4> }
     }
     #[cfg(not(target_feature = "simd128"))]
     SCALAR
 };
 
 /// The reference.
-pub const SCALAR: &Products = &Products {
+pub const SCALAR: &KernelSet = &KernelSet {
     name: "scalar",
-    q8: product::product::<scalar::Scalar<Q8>>,
-    q4: product::product::<scalar::Scalar<Q4>>,
+    q8: matmul::matmul_t::<scalar::Scalar<Q8x4>>,
+    q4: matmul::matmul_t::<scalar::Scalar<Q4x4>>,
 };
 
-/// Null, or from a `&'static Products`.
-static ACTIVE: AtomicPtr<Products> = AtomicPtr::new(null_mut());
+/// Null, or from a `&'static KernelSet`.
+static ACTIVE: AtomicPtr<KernelSet> = AtomicPtr::new(null_mut());
 
 /// The products that are used.
-pub fn active() -> &'static Products {
+pub fn selected() -> &'static KernelSet {
     // SAFETY: all that is ever stored comes from a shared reference that lives for ever.
     unsafe { ACTIVE.load(Ordering::Acquire).as_ref() }.unwrap_or(BUILT_IN)
 }
 
 /// Uses other products from now on. They must give the same bits, or runs could not be repeated.
-pub fn activate(products: &'static Products) {
+pub fn select(products: &'static KernelSet) {
     ACTIVE.store(core::ptr::from_ref(products).cast_mut(), Ordering::Release);
 }
 
@@ -137,7 +138,7 @@ mod tests {
             ((self.0 >> 33) % (2 * most as u64 + 1)) as i16 - most
         }
 
-        pub fn quarter(&mut self, most: i16) -> super::rows::Quarter {
+        pub fn group(&mut self, most: i16) -> super::attention::KeyGroup {
             std::array::from_fn(|_| [self.number(most), self.number(most)])
         }
     }

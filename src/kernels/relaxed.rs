@@ -13,10 +13,10 @@ use core::arch::wasm32::{
 };
 use core::marker::PhantomData;
 
-use super::blocks::{OFFSET, SIGN};
 use super::lanes::{Lanes, splats};
+use super::packed::{OFFSET, SIGN};
 use super::simd128::{bytes, halves, sum};
-use super::{BLOCK, Q4, Q8, Quantised};
+use super::{ActivationBlock, BLOCK, Q4x4, Q8x4};
 
 /// How an engine multiplies and adds four neighbours, which the specification of relaxed SIMD leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub struct Pairs8<I>(PhantomData<I>);
 
 /// For [`Pairs8`]: what is to be inverted of four weights, the four sizes they meet, and so on.
 #[inline(always)]
-pub fn prepare_pairs8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+pub fn prepare_pairs8(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     let numbers = halves(numbers);
     let (signs, sizes) = (numbers.map(|numbers| i8x16_shr(numbers, 7)), numbers.map(|numbers| i8x16_abs(numbers)));
     let negative = [v128_and(signs[0], sizes[0]), v128_and(signs[1], sizes[1])];
@@ -74,19 +74,19 @@ pub fn prepare_pairs8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
         [i32x4_shuffle::<0, 4, 1, 5>(inverted, sizes), i32x4_shuffle::<2, 6, 3, 7>(inverted, sizes)]
     };
     let ([a, b], [c, d]) = (quads(0), quads(1));
-    Quantised { bytes: bytes([a, b, c, d]), start: sum(negative), scale }
+    ActivationBlock { bytes: bytes([a, b, c, d]), start: sum(negative), scale }
 }
 
 impl<I: Instructions> Lanes for Pairs8<I> {
-    type Weights = Q8;
+    type PackedBlock = Q8x4;
     type Sum = v128;
 
-    const POSITIONS: usize = 2;
+    const ROWS_PER_TILE: usize = 2;
     const WEIGHT_BYTES: usize = 32;
     const X_BYTES: usize = 16;
 
     #[inline(always)]
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
         prepare_pairs8(numbers, scale)
     }
 
@@ -128,21 +128,21 @@ pub struct Unsigned8<I>(PhantomData<I>);
 
 /// For [`Unsigned8`]: the numbers as they are.
 #[inline(always)]
-pub fn prepare_unsigned8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+pub fn prepare_unsigned8(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     let [a, b] = halves(numbers);
-    Quantised { bytes: bytes([a, b, a, b]), start: -i32::from(SIGN) * sum([a, b]), scale }
+    ActivationBlock { bytes: bytes([a, b, a, b]), start: -i32::from(SIGN) * sum([a, b]), scale }
 }
 
 impl<I: Instructions> Lanes for Unsigned8<I> {
-    type Weights = Q8;
+    type PackedBlock = Q8x4;
     type Sum = v128;
 
-    const POSITIONS: usize = 2;
+    const ROWS_PER_TILE: usize = 2;
     const WEIGHT_BYTES: usize = 32;
     const X_BYTES: usize = 8;
 
     #[inline(always)]
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
         prepare_unsigned8(numbers, scale)
     }
 
@@ -172,20 +172,20 @@ pub struct Signed8<I>(PhantomData<I>);
 
 /// For [`Signed8`]: the numbers as they are.
 #[inline(always)]
-pub fn prepare_signed8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
-    Quantised { start: 0, ..prepare_unsigned8(numbers, scale) }
+pub fn prepare_signed8(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
+    ActivationBlock { start: 0, ..prepare_unsigned8(numbers, scale) }
 }
 
 impl<I: Instructions> Lanes for Signed8<I> {
-    type Weights = Q8;
+    type PackedBlock = Q8x4;
     type Sum = v128;
 
-    const POSITIONS: usize = 2;
+    const ROWS_PER_TILE: usize = 2;
     const WEIGHT_BYTES: usize = 32;
     const X_BYTES: usize = 8;
 
     #[inline(always)]
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
         prepare_signed8(numbers, scale)
     }
 
@@ -238,12 +238,12 @@ unsafe fn add_fours<const G: usize, const N: usize>(
 /// A block as the products of 4-bit weights read it: of each eight inputs first those of the lower nibbles of an output's
 /// four bytes, then those of the upper.
 #[inline(always)]
-pub fn prepare_nibbles(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+pub fn prepare_nibbles(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     let numbers = halves(numbers);
     let [a, b] =
         numbers.map(|numbers| i8x16_shuffle::<0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15>(numbers, numbers));
     let start = -i32::from(OFFSET) * sum(numbers);
-    Quantised { bytes: bytes([a, b, a, b]), start, scale }
+    ActivationBlock { bytes: bytes([a, b, a, b]), start, scale }
 }
 
 /// Adds the products of eight inputs by `dot`, of a vector of nibbles, the activations that it meets, and the sum so far.
@@ -274,17 +274,17 @@ unsafe fn add_nibbles<const G: usize, const N: usize>(
 pub struct Pairs4<I>(PhantomData<I>);
 
 impl<I: Instructions> Lanes for Pairs4<I> {
-    type Weights = Q4;
+    type PackedBlock = Q4x4;
 
     /// The sum of products, and what it begins with.
     type Sum = (v128, v128);
 
-    const POSITIONS: usize = 2;
+    const ROWS_PER_TILE: usize = 2;
     const WEIGHT_BYTES: usize = 16;
     const X_BYTES: usize = 8;
 
     #[inline(always)]
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
         prepare_nibbles(numbers, scale)
     }
 
@@ -319,15 +319,15 @@ impl<I: Instructions> Lanes for Pairs4<I> {
 pub struct Fours4<I>(PhantomData<I>);
 
 impl<I: Instructions> Lanes for Fours4<I> {
-    type Weights = Q4;
+    type PackedBlock = Q4x4;
     type Sum = v128;
 
-    const POSITIONS: usize = 2;
+    const ROWS_PER_TILE: usize = 2;
     const WEIGHT_BYTES: usize = 16;
     const X_BYTES: usize = 8;
 
     #[inline(always)]
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
         prepare_nibbles(numbers, scale)
     }
 

@@ -2,28 +2,28 @@
 
 use core::marker::PhantomData;
 
-use super::blocks::SIGN;
-use super::{BLOCK, GROUP, Kernel, Q4, Q8, Quantised, Weights};
+use super::packed::SIGN;
+use super::{ActivationBlock, BLOCK, GROUP, Kernel, PackedBlock, Q4x4, Q8x4};
 
 /// The reference, for any weights.
 pub struct Scalar<W>(PhantomData<W>);
 
-impl<W: Weights + Integers> Kernel for Scalar<W> {
-    type Weights = W;
+impl<W: PackedBlock + Integers> Kernel for Scalar<W> {
+    type PackedBlock = W;
 
-    const POSITIONS: usize = 3;
+    const ROWS_PER_TILE: usize = 3;
 
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
         let mut bytes = [0; 2 * BLOCK];
         for (byte, number) in bytes.iter_mut().zip(numbers) {
             *byte = *number as u8;
         }
-        Quantised { bytes, start: 0, scale }
+        ActivationBlock { bytes, start: 0, scale }
     }
 
     fn tile<const G: usize, const N: usize>(
         weights: [&[W]; G],
-        x: [&[Quantised]; N],
+        x: [&[ActivationBlock]; N],
         _: usize,
     ) -> [[[f32; GROUP]; N]; G] {
         weights.map(|weights| {
@@ -44,11 +44,11 @@ impl<W: Weights + Integers> Kernel for Scalar<W> {
 /// Blocks that can be multiplied number by number.
 pub trait Integers {
     /// For each of the four outputs the sum of its weights times the activations; and the outputs' scales.
-    fn products(&self, x: &Quantised) -> ([i32; GROUP], [f32; GROUP]);
+    fn products(&self, x: &ActivationBlock) -> ([i32; GROUP], [f32; GROUP]);
 }
 
-impl Integers for Q8 {
-    fn products(&self, x: &Quantised) -> ([i32; GROUP], [f32; GROUP]) {
+impl Integers for Q8x4 {
+    fn products(&self, x: &ActivationBlock) -> ([i32; GROUP], [f32; GROUP]) {
         let mut sums = [0; GROUP];
         for (quad, x) in self.quads.iter().zip(x.bytes.as_chunks::<4>().0) {
             for (sum, weights) in sums.iter_mut().zip(quad.as_chunks::<4>().0) {
@@ -61,8 +61,8 @@ impl Integers for Q8 {
     }
 }
 
-impl Integers for Q4 {
-    fn products(&self, x: &Quantised) -> ([i32; GROUP], [f32; GROUP]) {
+impl Integers for Q4x4 {
+    fn products(&self, x: &ActivationBlock) -> ([i32; GROUP], [f32; GROUP]) {
         let mut sums = [0; GROUP];
         for (output, sum) in sums.iter_mut().enumerate() {
             for (weight, x) in self.get(output).0.iter().zip(&x.bytes) {

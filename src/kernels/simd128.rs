@@ -8,9 +8,9 @@ use core::arch::wasm32::{
     v128_store,
 };
 
-use super::blocks::{OFFSET, SIGN};
 use super::lanes::{Lanes, splats};
-use super::{BLOCK, Q4, Q8, Quantised};
+use super::packed::{OFFSET, SIGN};
+use super::{ActivationBlock, BLOCK, Q4x4, Q8x4};
 
 /// The two vectors of a block's numbers.
 #[inline(always)]
@@ -51,22 +51,22 @@ fn wide(numbers: &[i8; BLOCK]) -> [v128; 4] {
 /// 8-bit weights, which lie there 128 greater than they are: the sum begins with as much less.
 pub struct Simd8;
 
-fn prepare8(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
-    Quantised { bytes: bytes(wide(numbers)), start: -i32::from(SIGN) * sum(halves(numbers)), scale }
+fn prepare8(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
+    ActivationBlock { bytes: bytes(wide(numbers)), start: -i32::from(SIGN) * sum(halves(numbers)), scale }
 }
 
 impl Lanes for Simd8 {
-    type Weights = Q8;
+    type PackedBlock = Q8x4;
 
     /// Of two neighbours of four inputs, and of two outputs each.
     type Sum = [v128; 2];
 
-    const POSITIONS: usize = 3;
+    const ROWS_PER_TILE: usize = 3;
     const WEIGHT_BYTES: usize = 32;
     const X_BYTES: usize = 16;
 
     #[inline(always)]
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
         prepare8(numbers, scale)
     }
 
@@ -111,24 +111,24 @@ pub struct Simd4;
 /// Logarithm of what the sums are multiplied by.
 const SHIFT: u32 = 4;
 
-fn prepare4(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+fn prepare4(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     let factors = i16x8(1 << SHIFT, 1 << SHIFT, 1, 1, 1 << SHIFT, 1 << SHIFT, 1, 1);
     let shifted = wide(numbers).map(|numbers| i16x8_mul(numbers, factors));
     // The weights are held with an offset, which adds that many times the activations.
     let start = -i32::from(OFFSET) * (sum(halves(numbers)) << SHIFT);
-    Quantised { bytes: bytes(shifted), start, scale }
+    ActivationBlock { bytes: bytes(shifted), start, scale }
 }
 
 impl Lanes for Simd4 {
-    type Weights = Q4;
+    type PackedBlock = Q4x4;
     type Sum = v128;
 
-    const POSITIONS: usize = 3;
+    const ROWS_PER_TILE: usize = 3;
     const WEIGHT_BYTES: usize = 16;
     const X_BYTES: usize = 16;
 
     #[inline(always)]
-    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> Quantised {
+    fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
         prepare4(numbers, scale)
     }
 

@@ -1,6 +1,6 @@
 //! A place in the ranking of the tokens: higher logit first, lower id first among equals.
 
-use super::blocks::BLOCK;
+use super::chunked_logits::CHUNK;
 
 /// Tokens up to it are kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,11 +25,11 @@ impl Cut {
         logit > self.logit || (logit == self.logit && id <= self.last_id)
     }
 
-    /// Takes the weights of those tokens of a block that are not kept. `first` is the id of its first token.
-    pub(super) fn apply(self, first: u32, logits: &[f32; BLOCK], weights: &mut [f32; BLOCK]) {
+    /// Takes the weights of those tokens of a chunk that are not kept. `first` is the id of its first token.
+    pub(super) fn apply(self, first: u32, logits: &[f32; CHUNK], weights: &mut [f32; CHUNK]) {
         // Up to the last id, logits from the cut's own upwards; after it, only those above.
-        let up_to_last = (u64::from(self.last_id) + 1).saturating_sub(u64::from(first)).min(BLOCK as u64) as usize;
-        if up_to_last == 0 || up_to_last == BLOCK {
+        let up_to_last = (u64::from(self.last_id) + 1).saturating_sub(u64::from(first)).min(CHUNK as u64) as usize;
+        if up_to_last == 0 || up_to_last == CHUNK {
             let least = if up_to_last == 0 { self.logit.next_up() } else { self.logit };
             for (weight, &logit) in weights.iter_mut().zip(logits) {
                 *weight = if logit >= least { *weight } else { 0.0 };
@@ -59,11 +59,11 @@ mod tests {
 
     #[test]
     fn takes_the_weights_of_exactly_those_it_does_not_keep() {
-        let logits: [f32; BLOCK] = std::array::from_fn(|lane| [2.0, 1.0, 0.0, -0.0, -1.0][lane % 5]);
+        let logits: [f32; CHUNK] = std::array::from_fn(|lane| [2.0, 1.0, 0.0, -0.0, -1.0][lane % 5]);
         for logit in [-2.0, -1.0, 0.0, -0.0, 0.5, 1.0, 2.0, 3.0] {
             for last_id in [0, 63, 64, 70, 80, 95, 96, u32::MAX] {
                 let cut = Cut { logit, last_id };
-                let mut weights = [1.0; BLOCK];
+                let mut weights = [1.0; CHUNK];
                 cut.apply(64, &logits, &mut weights);
                 for ((id, weight), logit) in (64..).zip(weights).zip(logits) {
                     assert_eq!(weight == 1.0, cut.keeps(id, logit), "{cut:?} and {id}: {logit}");

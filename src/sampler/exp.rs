@@ -2,7 +2,7 @@
 
 use std::f64::consts::LOG2_E;
 
-use super::blocks::BLOCK;
+use super::chunked_logits::CHUNK;
 
 /// Makes logits weights: `exp((logit - best) / temperature)`.
 ///
@@ -51,11 +51,11 @@ impl Weigher {
     }
 
     /// The sum of the weights of all logits.
-    pub(super) fn sum(self, blocks: &[[f32; BLOCK]]) -> f64 {
+    pub(super) fn sum(self, chunks: &[[f32; CHUNK]]) -> f64 {
         let mut sums = [0.0f64; 8];
-        for block in blocks {
+        for chunk in chunks {
             let mut lanes = [0.0f32; 8];
-            for group in block.as_chunks::<8>().0 {
+            for group in chunk.as_chunks::<8>().0 {
                 for (lane, &logit) in lanes.iter_mut().zip(group) {
                     *lane += self.weight(logit);
                 }
@@ -110,9 +110,9 @@ mod tests {
 
     #[test]
     fn sums_what_it_weighs() {
-        let mut block = [f32::NEG_INFINITY; BLOCK];
-        (block[0], block[31]) = (2.0, 2.0);
+        let mut chunk = [f32::NEG_INFINITY; CHUNK];
+        (chunk[0], chunk[31]) = (2.0, 2.0);
         let weigher = Weigher::new(1.0, 2.0);
-        assert_eq!(weigher.sum(&[block, block, [f32::NEG_INFINITY; BLOCK]]), 4.0);
+        assert_eq!(weigher.sum(&[chunk, chunk, [f32::NEG_INFINITY; CHUNK]]), 4.0);
     }
 }

@@ -1,7 +1,7 @@
 //! How far down the ranking a sum reaches, without sorting: the tokens are counted into bins of similar logits, and the
 //! one bin that the place is in is divided again, until its logits are equal.
 
-use super::blocks::{BLOCK, Blocks};
+use super::chunked_logits::{CHUNK, ChunkedLogits};
 use super::cut::Cut;
 
 const BINS: usize = 1024;
@@ -39,18 +39,18 @@ impl Ranking {
     /// The cut after the first token, in the ranking, with which the masses reach `enough`. If that is not among the
     /// tokens with a logit of at least `least`, it is some cut below them.
     ///
-    /// `masses` are those of the tokens of a block. A unit of the logit is `rate` doublings of a weight.
+    /// `masses` are those of the tokens of a chunk. A unit of the logit is `rate` doublings of a weight.
     pub(super) fn cut<'a>(
         &mut self,
-        blocks: &Blocks,
+        chunks: &ChunkedLogits,
         least: f32,
         rate: f32,
         enough: f64,
-        masses: impl Fn(usize) -> &'a [f32; BLOCK],
+        masses: impl Fn(usize) -> &'a [f32; CHUNK],
     ) -> Cut {
-        let best = blocks.best();
+        let best = chunks.best();
         // At high temperatures the weights are much the same, and it is the logits that must be told apart.
-        let bins_per_unit = (BINS_PER_DOUBLING * rate).max(LAST / (best - blocks.least())).min(f32::MAX);
+        let bins_per_unit = (BINS_PER_DOUBLING * rate).max(LAST / (best - chunks.least())).min(f32::MAX);
         let bin = |logit: f32| {
             let distance = (best - logit) * bins_per_unit;
             // Adding 2^23 leaves the nearest whole number in the lowest bits, sooner than a conversion would.
@@ -60,10 +60,10 @@ impl Ranking {
         let mut place = Place { bin: 0, before: 0.0 };
         let mut from = 0;
         for stop in STOPS {
-            // Every token in a bin before the stop is in a block whose maximum is.
-            for (index, block) in blocks.reaching(least) {
-                if (from..stop).contains(&bin(blocks.maxima()[index])) {
-                    let bins_of: [usize; BLOCK] = std::array::from_fn(|lane| bin(block[lane]));
+            // Every token in a bin before the stop is in a chunk whose maximum is.
+            for (index, chunk) in chunks.reaching(least) {
+                if (from..stop).contains(&bin(chunks.maxima()[index])) {
+                    let bins_of: [usize; CHUNK] = std::array::from_fn(|lane| bin(chunk[lane]));
                     for (bin, &mass) in bins_of.into_iter().zip(masses(index)) {
                         self.bins[bin] += f64::from(mass);
                     }
@@ -79,10 +79,10 @@ impl Ranking {
         }
 
         self.tokens.clear();
-        for (index, block) in blocks.reaching(least) {
+        for (index, chunk) in chunks.reaching(least) {
             let here = |logit: f32| bin(logit) == place.bin && logit >= f32::MIN;
-            if block.iter().fold(false, |any, &logit| any | here(logit)) {
-                for ((id, &logit), &mass) in ((index * BLOCK) as u32..).zip(block).zip(masses(index)) {
+            if chunk.iter().fold(false, |any, &logit| any | here(logit)) {
+                for ((id, &logit), &mass) in ((index * CHUNK) as u32..).zip(chunk).zip(masses(index)) {
                     if here(logit) {
                         self.tokens.push(Ranked { logit, id, mass });
                     }
@@ -146,7 +146,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampler::Coin;
+    use crate::sampler::UniformRng;
 
     /// The place by sorting.
     fn sorted(logits: &[f32], enough: f64, mass: f32) -> Cut {
@@ -158,20 +158,20 @@ mod tests {
 
     #[test]
     fn is_where_sorting_puts_it_whatever_the_bins() {
-        let mut coin = Coin::new(4);
-        let mut logits: Vec<f32> = (0..500).map(|_| (coin.flip() * 40.0).round() as f32 / 4.0).collect();
+        let mut rng = UniformRng::new(4);
+        let mut logits: Vec<f32> = (0..500).map(|_| (rng.next_f64() * 40.0).round() as f32 / 4.0).collect();
         logits.extend((0..500).map(|id| -(1.5f32.powi(id % 100))));
-        let mut blocks = Blocks::default();
-        blocks.fill(&logits);
+        let mut chunks = ChunkedLogits::default();
+        chunks.fill(&logits);
         let mut ranking = Ranking::default();
         for rate in [f32::MIN_POSITIVE, 1.0, 1e6, f32::MAX] {
             for enough in 1..=1000 {
-                let cut = ranking.cut(&blocks, f32::MIN, rate, f64::from(enough) * 0.5, |_| &[0.5; BLOCK]);
+                let cut = ranking.cut(&chunks, f32::MIN, rate, f64::from(enough) * 0.5, |_| &[0.5; CHUNK]);
                 assert_eq!(cut, sorted(&logits, f64::from(enough) * 0.5, 0.5), "{rate}, {enough}");
-                let above = ranking.cut(&blocks, 2.0, rate, f64::from(enough) * 0.5, |_| &[0.5; BLOCK]);
+                let above = ranking.cut(&chunks, 2.0, rate, f64::from(enough) * 0.5, |_| &[0.5; CHUNK]);
                 assert!(above == cut || (above.logit < 2.0 && cut.logit < 2.0), "{rate}, {enough}");
             }
-            assert!(ranking.cut(&blocks, 2.0, rate, 1e9, |_| &[0.5; BLOCK]).logit < 2.0);
+            assert!(ranking.cut(&chunks, 2.0, rate, 1e9, |_| &[0.5; CHUNK]).logit < 2.0);
         }
     }
 }

@@ -124,16 +124,16 @@ proptest! {
         settings in any_settings(),
         logits in any_logits(),
         history in prop::collection::vec(0..130u32, 0..20),
-        coins in prop::collection::vec(0.0..1.0f64, 1..6),
+        numbers in prop::collection::vec(0.0..1.0f64, 1..6),
     ) {
         let mut sampler = sampler(&settings, &history);
         let expected = oracle::kept(&settings, &history, &logits);
         let expected_ids: Vec<u32> = expected.iter().map(|&(id, _)| id).collect();
         let exact = oracle::exact(&settings, &history, &logits, &expected_ids);
         let raw = log_softmax(&logits);
-        for coin in coins {
-            let choice = sampler.sample(&logits, coin).unwrap();
-            prop_assert_eq!(choice.id, oracle::walk(&expected, coin));
+        for u in numbers {
+            let choice = sampler.sample(&logits, u).unwrap();
+            prop_assert_eq!(choice.id, oracle::walk(&expected, u));
             prop_assert!((choice.logprob - raw[choice.id as usize]).abs() < 1e-6);
             prop_assert_eq!(Some(choice.filtered_logprob), sampler.filtered_logprob(choice.id));
             let ids: Vec<u32> =
@@ -156,12 +156,12 @@ proptest! {
     }
 }
 
-/// Logits of a real vocabulary's size, or of a size around that of blocks: flat, all equal, peaked, plateaus, more than
+/// Logits of a real vocabulary's size, or of a size around that of chunks: flat, all equal, peaked, plateaus, more than
 /// one at either end of the range of numbers, mostly impossible.
 fn large_logits(n: usize) -> Vec<Vec<f32>> {
-    let mut coin = Coin::new(3);
+    let mut rng = UniformRng::new(3);
     let mut random = |scale: f64, power: i32| -> Vec<f32> {
-        (0..n).map(|_| ((coin.flip() - 0.5).powi(power) * scale) as f32).collect()
+        (0..n).map(|_| ((rng.next_f64() - 0.5).powi(power) * scale) as f32).collect()
     };
     let each = |logit: &dyn Fn(usize) -> f32| (0..n).map(logit).collect();
     let mut far = random(20.0, 1);
@@ -196,9 +196,9 @@ fn equals_the_definition_on_large_vocabularies_and_adversarial_logits() {
             for settings in &all {
                 let mut sampler = sampler(settings, &history);
                 let expected = oracle::kept(settings, &history, logits);
-                for coin in [0.0, 0.37, 0.999_3] {
-                    let choice = sampler.sample(logits, coin).unwrap();
-                    assert_eq!(choice.id, oracle::walk(&expected, coin), "{n}, {shape}, {coin}, {settings:?}");
+                for u in [0.0, 0.37, 0.999_3] {
+                    let choice = sampler.sample(logits, u).unwrap();
+                    assert_eq!(choice.id, oracle::walk(&expected, u), "{n}, {shape}, {u}, {settings:?}");
                 }
                 let ids: Vec<u32> = (0..n as u32).filter(|&id| sampler.filtered_logprob(id).is_some()).collect();
                 let expected: Vec<u32> = expected.iter().map(|&(id, _)| id).collect();
@@ -241,11 +241,11 @@ fn candle_draws_with_the_same_frequencies() {
         (Sampling::TopP { p: 0.7, temperature }, Settings { temperature, top_p: 0.7, ..plain() }),
     ] {
         let mut processor = LogitsProcessor::from_sampling(11, theirs.clone());
-        let (mut sampler, mut coin) = (Sampler::new(&ours), Coin::new(11));
+        let (mut sampler, mut rng) = (Sampler::new(&ours), UniformRng::new(11));
         let mut counts = [[0.0f64; 2]; 8];
         for _ in 0..draws {
             counts[processor.sample(&tensor).unwrap() as usize][0] += 1.0;
-            counts[sampler.sample(&logits, coin.flip()).unwrap().id as usize][1] += 1.0;
+            counts[sampler.sample(&logits, rng.next_f64()).unwrap().id as usize][1] += 1.0;
         }
         for (id, [theirs_count, ours_count]) in counts.into_iter().enumerate() {
             let probability = sampler.filtered_logprob(id as u32).map_or(0.0, f64::exp);
@@ -275,8 +275,8 @@ fn the_penalty_makes_tokens_seen_less_likely_whatever_the_sign_and_once() {
 fn temperature_0_takes_the_first_of_the_best_after_the_penalty() {
     let greedy = Settings { temperature: 0.0, repetition_penalty: 4.0, top_logprobs: 3, ..plain() };
     let mut sampler = sampler(&greedy, &[1]);
-    for coin in [0.0, 0.5, 1.0 - f64::EPSILON / 2.0] {
-        let choice = sampler.sample(&[1.0, 3.0, 2.0, 2.0], coin).unwrap();
+    for u in [0.0, 0.5, 1.0 - f64::EPSILON / 2.0] {
+        let choice = sampler.sample(&[1.0, 3.0, 2.0, 2.0], u).unwrap();
         assert_eq!((choice.id, choice.filtered_logprob), (2, 0.0));
         assert!((choice.logprob - log_softmax(&[1.0, 3.0, 2.0, 2.0])[2]).abs() < 1e-6);
         let candidates: Vec<_> = sampler.candidates().map(|c| (c.id, c.filtered_logprob)).collect();
@@ -294,8 +294,8 @@ fn extreme_settings_give_no_nan() {
                     let settings =
                         Settings { temperature, repetition_penalty, top_p, top_logprobs: 20, ..Settings::default() };
                     let mut sampler = sampler(&settings, history);
-                    for coin in [0.0, 0.3, 1.0 - f64::EPSILON / 2.0] {
-                        let choice = sampler.sample(&logits, coin).unwrap();
+                    for u in [0.0, 0.3, 1.0 - f64::EPSILON / 2.0] {
+                        let choice = sampler.sample(&logits, u).unwrap();
                         assert!(choice.id < 7 && choice.logprob.is_finite() && choice.filtered_logprob.is_finite());
                         assert!(sampler.candidates().len() == 7);
                         assert!(sampler.candidates().all(|c| c.logprob.is_finite()));
@@ -321,10 +321,10 @@ fn values_that_switch_a_filter_off() {
     }
     // The top-p cut after the last token is no cut, and its draw the very same.
     let (mut off, mut on) = (Sampler::new(&plain()), Sampler::new(&Settings { top_p: 1.0 - f64::EPSILON, ..plain() }));
-    let mut coin = Coin::new(5);
+    let mut rng = UniformRng::new(5);
     for _ in 0..1000 {
-        let coin = coin.flip();
-        assert_eq!(off.sample(&logits, coin).unwrap(), on.sample(&logits, coin).unwrap());
+        let u = rng.next_f64();
+        assert_eq!(off.sample(&logits, u).unwrap(), on.sample(&logits, u).unwrap());
     }
 }
 
@@ -367,9 +367,9 @@ fn the_ends_of_the_coin() {
     assert_eq!(sampler.sample(&[3.0], 1.0 - f64::EPSILON / 2.0).unwrap().id, 0);
 
     // Where rounding takes the walk to its end, it is still at a token that can be drawn.
-    let mut coin = Coin::new(2);
+    let mut rng = UniformRng::new(2);
     for _ in 0..2000 {
-        let mut logits: Vec<f32> = (0..50).map(|_| coin.flip() as f32).collect();
+        let mut logits: Vec<f32> = (0..50).map(|_| rng.next_f64() as f32).collect();
         logits.extend([f32::NEG_INFINITY; 3]);
         assert!(sampler.sample(&logits, 1.0 - f64::EPSILON / 2.0).unwrap().id < 50);
     }
@@ -399,12 +399,12 @@ fn damaged_logits_are_an_error_that_names_the_first() {
 fn steps_allocate_nothing_new() {
     let settings = Settings { top_k: 20, top_p: 0.9, repetition_penalty: 1.2, ..Settings::default() };
     let mut sampler = sampler(&settings, &[1, 2, 3]);
-    let mut coin = Coin::new(1);
-    let mut logits = |scale: f64| -> Vec<f32> { (0..1000).map(|_| (coin.flip() * scale) as f32).collect() };
+    let mut rng = UniformRng::new(1);
+    let mut logits = |scale: f64| -> Vec<f32> { (0..1000).map(|_| (rng.next_f64() * scale) as f32).collect() };
     let buffers = |sampler: &Sampler| {
         [
-            sampler.blocks.all().as_ptr() as usize,
-            sampler.blocks.maxima().as_ptr() as usize,
+            sampler.chunks.all().as_ptr() as usize,
+            sampler.chunks.maxima().as_ptr() as usize,
             sampler.weights.as_ptr() as usize,
             sampler.sums.as_ptr() as usize,
             sampler.maxima.as_ptr() as usize,

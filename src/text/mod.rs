@@ -14,4 +14,4 @@ mod tokenizer;
 
 pub use decoder::IncrementalDecoder;
 pub use stop::StopStrings;
-pub use tokenizer::{AddedToken, END_OF_TEXT, Named, Parts, Tokenizer, Unknown, prepare};
+pub use tokenizer::{AddedToken, END_OF_TEXT, Named, Tokenizer, TokenizerSpec, Unknown, warm_up};

@@ -15,27 +15,27 @@ pub use added::AddedToken;
 use added::{AddedTokens, Piece};
 use alphabet::ALPHABET;
 use ends::Ends;
-pub use parts::{Named, Parts, Unknown};
+pub use spec::{Named, TokenizerSpec, Unknown};
 
 mod added;
 mod alphabet;
 mod ends;
 mod files;
 mod json;
-mod parts;
+mod spec;
 
 /// How GPT-2's one special token is written. It is found in a vocabulary by this content, never by its id.
 pub const END_OF_TEXT: &str = "<|endoftext|>";
 
 /// The pattern by which GPT-2 cuts text into words before the BPE, but for white space:
-/// its `\s+(?!\S)|\s+` is `\s+` here, and [`words`] does what the look-ahead did.
+/// its `\s+(?!\S)|\s+` is `\s+` here, and [`pre_tokenize`] does what the look-ahead did.
 /// From <https://github.com/openai/gpt-2/blob/master/src/encoder.py>.
 static WORD: LazyLock<SysRegex> = LazyLock::new(|| {
     SysRegex::new(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+").expect("a constant pattern")
 });
 
 /// Compiles the pattern by which text is cut into words: tens of milliseconds that the first text would wait for.
-pub fn prepare() {
+pub fn warm_up() {
     LazyLock::force(&WORD);
 }
 
@@ -59,8 +59,8 @@ pub struct Tokenizer {
     added: AddedTokens,
     /// Whether text that does not begin with a space is given one.
     add_prefix_space: bool,
-    /// Whether text is cut by [`words`] before the merges.
-    split_words: bool,
+    /// Whether text is cut by [`pre_tokenize`] before the merges.
+    pre_tokenize: bool,
     /// Ids around each prompt.
     before: Vec<u32>,
     after: Vec<u32>,
@@ -74,19 +74,19 @@ impl Tokenizer {
     /// line `#version: ...`), as OpenAI and Hugging Face publish them.
     ///
     /// # Errors
-    /// [`ErrorKind::BadTokenizer`] if a file is not of this form, or as [`from_parts`](Self::from_parts).
+    /// [`ErrorKind::BadTokenizer`] if a file is not of this form, or as [`from_spec`](Self::from_spec).
     pub fn from_vocab_merges(vocab_json: &[u8], merges_txt: &[u8]) -> Result<Self> {
-        Self::from_parts(files::vocab_merges(vocab_json, merges_txt)?)
+        Self::from_spec(files::vocab_merges(vocab_json, merges_txt)?)
     }
 
     /// From the token spellings in the order of their ids and the merges (`"a b"`, best first), as a GGUF file holds
     /// them.
     ///
     /// # Errors
-    /// As [`from_parts`](Self::from_parts).
+    /// As [`from_spec`](Self::from_spec).
     pub fn from_tokens_merges(tokens: Vec<String>, merges: &[String]) -> Result<Self> {
         let tokens = tokens.into_iter().map(Some).collect();
-        Self::from_parts(Parts { tokens, merges: merges.to_vec(), ..Parts::default() })
+        Self::from_spec(TokenizerSpec { tokens, merges: merges.to_vec(), ..TokenizerSpec::default() })
     }
 
     /// Holds the tokenizer against a model that knows the ids below `rows`. Tokens that were added beyond them are never
@@ -153,7 +153,7 @@ impl Tokenizer {
             false => c.encode_utf8(&mut [0; 4]).bytes().filter(|byte| !self.fused.contains(byte)).count(),
         };
         let bytes = if strip || !self.fused.is_empty() { text.chars().map(counted).sum() } else { text.len() };
-        bytes.div_ceil(self.longest())
+        bytes.div_ceil(self.max_token_bytes())
     }
 
     /// The ids of `text`.
@@ -183,8 +183,8 @@ impl Tokenizer {
             true => Cow::Owned(format!(" {text}")),
             false => Cow::Borrowed(text),
         };
-        if self.split_words {
-            words(&text).try_for_each(|word| self.encode_word(word, ids))
+        if self.pre_tokenize {
+            pre_tokenize(&text).try_for_each(|word| self.encode_word(word, ids))
         } else {
             self.encode_word(&text, ids)
         }
@@ -242,7 +242,7 @@ impl Tokenizer {
     }
 
     /// Bytes of the longest token.
-    fn longest(&self) -> usize {
+    fn max_token_bytes(&self) -> usize {
         (0..self.len() as u32).filter_map(|id| self.range(id)).map(|range| range.len()).max().unwrap_or(1)
     }
 
@@ -301,7 +301,7 @@ impl fmt::Debug for Tokenizer {
 /// look-ahead after a repetition. `fancy-regex`, which alone among pure Rust engines has look-ahead, keeps a way back
 /// for each character of the run, gives up at a million of them, and `SysRegex` then ends the search as if the text
 /// were over. Without look-ahead the pattern runs on a finite automaton, in linear time at any length.
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn pre_tokenize(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         // The alternatives cover every character, so the first match begins where `rest` does.

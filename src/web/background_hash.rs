@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use super::source::Source;
 use crate::error::{Error, Result};
-use crate::gpt2::checkpoint::Fingerprint;
+use crate::gpt2::checkpoint::WeightsHash;
 
 /// The SHA-256 of one model, on its way.
 pub struct BackgroundHash {
@@ -19,7 +19,7 @@ pub struct BackgroundHash {
 impl BackgroundHash {
     /// Of the model of the request `load`, whose weights are in `files`, from their beginning.
     pub fn new(load: u32, files: Vec<(String, Source)>) -> Self {
-        let hashing = Hashing { files: files.into(), fingerprint: Fingerprint::default(), read: None };
+        let hashing = Hashing { files: files.into(), fingerprint: WeightsHash::default(), read: None };
         Self { load, rest: RefCell::new(Some(hashing)) }
     }
 
@@ -38,7 +38,7 @@ impl BackgroundHash {
 pub struct Hashing {
     /// With the names the weights go by.
     files: VecDeque<(String, Source)>,
-    fingerprint: Fingerprint,
+    fingerprint: WeightsHash,
     /// Read, and not hashed yet.
     read: Option<Result<Option<Vec<u8>>>>,
 }

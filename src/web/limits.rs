@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 
 use super::event_loop::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::{self, BLOCK, GROUP as GROUP_OUTPUTS, Product, Quantised, READERS, Weights};
+use crate::kernels::{self, ActivationBlock, BLOCK, GROUP as GROUP_OUTPUTS, MatmulFn, PackedBlock, READERS};
 
 /// What [`measure`] finds. The benchmark takes the fields by these names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -112,7 +112,7 @@ pub fn measure(megabytes: u32) -> Result<Limits> {
     ];
     #[cfg(feature = "relaxed")]
     super::relaxed::install().map_err(|error| Error::new(ErrorKind::Engine, format!("{error:?}")))?;
-    let products = kernels::active();
+    let products = kernels::selected();
     let rates = [1, 32].into_iter().flat_map(|rows| {
         [product_rate("q8_0", products.q8, rows, &clock), product_rate("q4_0", products.q4, rows, &clock)]
     });
@@ -124,7 +124,12 @@ pub fn measure(megabytes: u32) -> Result<Limits> {
 }
 
 /// The speed of one product.
-fn product_rate<W: Weights>(precision: &'static str, product: Product<W>, rows: usize, clock: &Clock) -> ProductRate {
+fn product_rate<W: PackedBlock>(
+    precision: &'static str,
+    product: MatmulFn<W>,
+    rows: usize,
+    clock: &Clock,
+) -> ProductRate {
     /// A matrix of 288 KB in 8 bits: it fits the second cache, and rounding the activations is as small a part of the
     /// work as in a model.
     const OUTPUTS: usize = 256;
@@ -136,7 +141,7 @@ fn product_rate<W: Weights>(precision: &'static str, product: Product<W>, rows: 
         }
     }
     let x: Vec<f32> = (0..rows * INPUTS).map(|index| (index % 17) as f32 - 8.0).collect();
-    let (mut quantised, mut out) = (vec![Quantised::EMPTY; x.len() / BLOCK], vec![0.0; rows * OUTPUTS]);
+    let (mut quantised, mut out) = (vec![ActivationBlock::EMPTY; x.len() / BLOCK], vec![0.0; rows * OUTPUTS]);
     let mut trial = |readers: usize| {
         let (began, mut count) = (clock.now(), 0);
         loop {

@@ -2,16 +2,16 @@
 
 use std::rc::Rc;
 
+use super::background_hash::BackgroundHash;
 use super::call::Call;
 use super::event_loop::now;
-use super::background_hash::BackgroundHash;
 use super::protocol::{Event, ModelFile, ModelInfo, Stage};
 use super::source::Source;
 use super::worker::Worker;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::checkpoint::{
-    self, Flow, HEAD_BYTES, Head, HeaderReader, Loaded, Loader, Options, Sorted, Stream, gguf,
+    self, Classified, FilePrefix, Flow, HeaderReader, Loaded, Loader, Options, SNIFF_BYTES, WeightsFile, gguf,
 };
 use crate::gpt2::{Config, Precision, TRIAL_BYTES, warm_up};
 use crate::model::LanguageModel;
@@ -21,7 +21,7 @@ use crate::settings::OPTIONS;
 const GPT2_TOKENS: usize = 50257;
 
 /// What a load asks of its model.
-pub(super) struct Wanted {
+pub(super) struct LoadSpec {
     pub name: String,
     pub precision: Option<String>,
     pub sha256: Option<String>,
@@ -39,24 +39,24 @@ impl Sources {
 
 impl Worker {
     /// Loads a model while its files are read. What was there before stays until the new one is complete.
-    pub(super) async fn load(&self, call: &Call, files: Vec<Source>, wanted: Wanted) -> Result<Event> {
+    pub(super) async fn load(&self, call: &Call, files: Vec<Source>, spec: LoadSpec) -> Result<Event> {
         let started = self.clock.now();
-        let precision = wanted.precision.as_deref().map(str::parse::<Precision>).transpose()?;
+        let precision = spec.precision.as_deref().map(str::parse::<Precision>).transpose()?;
         let mut sources = Sources(files.into_iter().map(Some).collect());
-        let sorted = self.sort(call, &mut sources).await?;
-        let mut companions = Vec::with_capacity(sorted.companions.len());
-        for (place, name) in &sorted.companions {
-            let bytes = call.unless_cancelled(sources.at(*place)?.whole()).await??;
+        let classified = self.sort(call, &mut sources).await?;
+        let mut companions = Vec::with_capacity(classified.companions.len());
+        for (place, name) in &classified.companions {
+            let bytes = call.unless_cancelled(sources.at(*place)?.read_all()).await??;
             companions.push((name.clone(), bytes));
             sources.0[*place] = None;
         }
         let companions: Vec<_> = companions.iter().map(|(name, bytes)| checkpoint::ModelFile { name, bytes }).collect();
         // Whoever names the SHA-256 wants no other file to be used.
-        let again = match wanted.sha256 {
+        let again = match spec.sha256 {
             Some(_) => None,
-            None => weights_again(&sorted.streams, &sources),
+            None => weights_again(&classified.weights, &sources),
         };
-        let streams = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
+        let streams = classified.weights.iter().map(|(_, stream)| stream.clone()).collect();
         let held = self.held.get();
         let options = Options {
             precision,
@@ -65,32 +65,32 @@ impl Worker {
             held,
         };
         let mut loader = Loader::new(&companions, streams, options)?;
-        loader.note(&sorted.notices);
-        let lent = match sorted.brings_tokenizer() {
+        loader.note(&classified.notices);
+        let lent = match classified.brings_tokenizer() {
             true => None,
-            false => Some(self.borrow_tokenizer(call, vocab_size(&companions), &sorted).await?),
+            false => Some(self.borrow_tokenizer(call, vocab_size(&companions), &classified).await?),
         };
-        let mut loaded = self.read_weights(call, loader, &sorted.streams, &mut sources, precision).await?;
+        let mut loaded = self.read_weights(call, loader, &classified.weights, &mut sources, precision).await?;
         let sha256 = loaded.sha256.clone();
-        if let (Some(is), Some(should)) = (&sha256, &wanted.sha256)
+        if let (Some(is), Some(should)) = (&sha256, &spec.sha256)
             && !is.eq_ignore_ascii_case(should)
         {
-            let name = &wanted.name;
+            let name = &spec.name;
             let sentence = format!("{name} is not the file it should be: its SHA-256 is {is} and not {should}");
             return Err(Error::new(ErrorKind::DamagedModel, sentence));
         }
         let vocab_size = loaded.model.vocab_size();
         let lent = match lent {
             // A GGUF file may have been written without one.
-            None if loaded.tokenizer.is_none() && !sorted.has_tokenizer_files() => {
-                Some(self.borrow_tokenizer(call, vocab_size, &sorted).await?)
+            None if loaded.tokenizer.is_none() && !classified.has_tokenizer_files() => {
+                Some(self.borrow_tokenizer(call, vocab_size, &classified).await?)
             }
             lent => lent,
         };
         if let Some(tokenizer) = lent {
             // Without a config.json this is the first that is known of the vocabulary.
             if tokenizer.tokens.len() > vocab_size {
-                return Err(no_tokenizer(vocab_size, &sorted));
+                return Err(no_tokenizer(vocab_size, &classified));
             }
             loaded.tokenizer = Some(tokenizer);
             loaded.notices.push("the files have no tokenizer: GPT-2's is used".to_owned());
@@ -99,10 +99,10 @@ impl Worker {
         self.queue.run().await?;
         call.unless_cancelled(async {}).await?;
         let (held, precision) = (loaded.memory_bytes, loaded.precision);
-        let mut engine = Engine::new(&wanted.name, loaded, &companions)?;
+        let mut engine = Engine::new(&spec.name, loaded, &companions)?;
         engine.choose_readers(precision, now);
         engine.model.set_clock(now);
-        let model = info(&wanted.name, sha256, &engine);
+        let model = info(&spec.name, sha256, &engine);
         let notices = engine.notices.clone();
         self.engine.replace(Some(engine));
         self.held.set(held);
@@ -113,18 +113,19 @@ impl Worker {
     }
 
     /// Finds out what is what, and lets go of what is of no use.
-    async fn sort(&self, call: &Call, sources: &mut Sources) -> Result<Sorted> {
+    async fn sort(&self, call: &Call, sources: &mut Sources) -> Result<Classified> {
         let mut beginnings = Vec::with_capacity(sources.0.len());
         for source in sources.0.iter_mut().flatten() {
-            let bytes = call.unless_cancelled(source.head(HEAD_BYTES)).await??;
+            let bytes = call.unless_cancelled(source.peek(SNIFF_BYTES)).await??;
             beginnings.push((source.name().to_owned(), source.size(), bytes));
         }
-        let heads: Vec<_> = beginnings.iter().map(|(name, size, bytes)| Head { name, size: *size, bytes }).collect();
-        let sorted = checkpoint::sort(&heads)?;
-        for &place in &sorted.ignored {
+        let prefixes: Vec<_> =
+            beginnings.iter().map(|(name, size, bytes)| FilePrefix { name, size: *size, bytes }).collect();
+        let classified = checkpoint::classify(&prefixes)?;
+        for &place in &classified.ignored {
             sources.0[place] = None;
         }
-        Ok(sorted)
+        Ok(classified)
     }
 
     /// Takes the weights in.
@@ -132,7 +133,7 @@ impl Worker {
         &self,
         call: &Call,
         mut loader: Loader,
-        streams: &[(usize, Stream)],
+        streams: &[(usize, WeightsFile)],
         sources: &mut Sources,
         precision: Option<Precision>,
     ) -> Result<Loaded> {
@@ -161,9 +162,14 @@ impl Worker {
     }
 
     /// The tokenizer of a file that the page lends for it.
-    async fn borrow_tokenizer(&self, call: &Call, vocab_size: usize, sorted: &Sorted) -> Result<gguf::Tokenizer> {
+    async fn borrow_tokenizer(
+        &self,
+        call: &Call,
+        vocab_size: usize,
+        classified: &Classified,
+    ) -> Result<gguf::Tokenizer> {
         if vocab_size < GPT2_TOKENS {
-            return Err(no_tokenizer(vocab_size, sorted));
+            return Err(no_tokenizer(vocab_size, classified));
         }
         let file: ModelFile = call.requested_tokenizer(|| self.send(Event::NeedsTokenizer { id: call.id })).await?;
         let mut source = Source::new(file)?;
@@ -180,8 +186,8 @@ impl Worker {
 }
 
 /// The refusal of a model that GPT-2's tokenizer has too many tokens for.
-fn no_tokenizer(vocab_size: usize, sorted: &Sorted) -> Error {
-    let found = match sorted.foreign_tokenizer() {
+fn no_tokenizer(vocab_size: usize, classified: &Classified) -> Error {
+    let found = match classified.foreign_tokenizer() {
         Some((name, what)) => format!("{name} is {what}, which GPT-2 does not have"),
         None => "there is no tokenizer".to_owned(),
     };
@@ -201,7 +207,7 @@ fn vocab_size(companions: &[checkpoint::ModelFile<'_>]) -> usize {
 }
 
 /// The files of the weights, with their names, for a second reading, if all of them can be read again.
-fn weights_again(streams: &[(usize, Stream)], sources: &Sources) -> Option<Vec<(String, Source)>> {
+fn weights_again(streams: &[(usize, WeightsFile)], sources: &Sources) -> Option<Vec<(String, Source)>> {
     let weights = streams.iter().filter(|(_, stream)| !stream.tokenizer_only);
     weights.map(|(place, stream)| Some((stream.name.clone(), sources.0[*place].as_ref()?.again()?))).collect()
 }

@@ -2,11 +2,11 @@
 //! speaks them, and the limits it can be held against, exist on wasm32 alone.
 
 #[cfg(target_arch = "wasm32")]
+mod background_hash;
+#[cfg(target_arch = "wasm32")]
 mod call;
 #[cfg(target_arch = "wasm32")]
 mod event_loop;
-#[cfg(target_arch = "wasm32")]
-mod background_hash;
 #[cfg(target_arch = "wasm32")]
 pub mod limits;
 #[cfg(target_arch = "wasm32")]

@@ -9,25 +9,27 @@ use wasm_bindgen::prelude::*;
 
 use crate::kernels::product::{Shape, check, prepare};
 use crate::kernels::relaxed::{Dot, prepare_nibbles, prepare_pairs8, prepare_signed8, prepare_unsigned8};
-use crate::kernels::{self, BLOCK, BUILT_IN, EIGHTS, GROUP, Product, Products, Q4, Q8, Quantised, READERS, Weights};
+use crate::kernels::{
+    self, ActivationBlock, BLOCK, BUILT_IN, EIGHTS, GROUP, KernelSet, MatmulFn, PackedBlock, Q4x4, Q8x4, READERS,
+};
 
 /// The module, compiled before this one.
 const MODULE: &[u8] = include_bytes!(env!("GPT2_WEB_RELAXED"));
 
 /// A function of the other module: slices as pointers and lengths, and the shape.
-type Multiply<W> = unsafe extern "C" fn(*const W, usize, *const Quantised, usize, *mut f32, usize, *const Shape);
+type Multiply<W> = unsafe extern "C" fn(*const W, usize, *const ActivationBlock, usize, *mut f32, usize, *const Shape);
 
 /// How a kernel of the other module wants its activations.
-type Prepare = fn(&[i8; BLOCK], f32) -> Quantised;
+type Prepare = fn(&[i8; BLOCK], f32) -> ActivationBlock;
 
 /// The other module's functions for this engine, once it is there.
-static MULTIPLY: OnceLock<(Multiply<Q8>, Prepare, Multiply<Q4>)> = OnceLock::new();
+static MULTIPLY: OnceLock<(Multiply<Q8x4>, Prepare, Multiply<Q4x4>)> = OnceLock::new();
 
 /// Holds the place in the table of functions that [`Multiply`] for 8-bit weights will have: the table cannot grow.
 unsafe extern "C" fn place8(
-    _: *const Q8,
+    _: *const Q8x4,
     _: usize,
-    _: *const Quantised,
+    _: *const ActivationBlock,
     _: usize,
     _: *mut f32,
     _: usize,
@@ -38,9 +40,9 @@ unsafe extern "C" fn place8(
 
 /// The same for 4-bit weights. Not one function for both: the linker would make one place of two with the same code.
 unsafe extern "C" fn place4(
-    _: *const Q4,
+    _: *const Q4x4,
     _: usize,
-    _: *const Quantised,
+    _: *const ActivationBlock,
     _: usize,
     _: *mut f32,
     _: usize,
@@ -49,7 +51,7 @@ unsafe extern "C" fn place4(
     unreachable!("4-bit weights before the module was there");
 }
 
-static RELAXED: Products = Products { name: "relaxed-simd", q8: product8, q4: product4 };
+static RELAXED: KernelSet = KernelSet { name: "relaxed-simd", q8: product8, q4: product4 };
 
 /// Uses the relaxed products if the engine has relaxed SIMD and they give the bits of the others, and says whether.
 ///
@@ -74,7 +76,7 @@ pub fn install() -> Result<bool, JsValue> {
         Dot::Pairs => ("pairs8", prepare_pairs8, "pairs4"),
     };
     // A function pointer is a place in the table. Which function is there the compiler must not take for known.
-    let places = black_box((place8 as Multiply<Q8>, place4 as Multiply<Q4>));
+    let places = black_box((place8 as Multiply<Q8x4>, place4 as Multiply<Q4x4>));
     for (place, name) in [(places.0 as usize, name8), (places.1 as usize, name4)] {
         table.set(place as u32, &export(name)?)?;
     }
@@ -84,15 +86,15 @@ pub fn install() -> Result<bool, JsValue> {
             "the relaxed SIMD of this browser gives other sums than its SIMD; it is not used",
         ));
     }
-    kernels::activate(&RELAXED);
+    kernels::select(&RELAXED);
     Ok(true)
 }
 
 fn product8(
-    weights: &[Q8],
+    weights: &[Q8x4],
     x: &[f32],
     inputs: usize,
-    quantised: &mut [Quantised],
+    quantised: &mut [ActivationBlock],
     out: &mut [f32],
     outputs: usize,
     readers: usize,
@@ -104,10 +106,10 @@ fn product8(
 }
 
 fn product4(
-    weights: &[Q4],
+    weights: &[Q4x4],
     x: &[f32],
     inputs: usize,
-    quantised: &mut [Quantised],
+    quantised: &mut [ActivationBlock],
     out: &mut [f32],
     outputs: usize,
     readers: usize,
@@ -118,14 +120,14 @@ fn product4(
     call(multiply, weights, quantised, inputs, out, outputs, readers);
 }
 
-fn functions() -> (Multiply<Q8>, Prepare, Multiply<Q4>) {
+fn functions() -> (Multiply<Q8x4>, Prepare, Multiply<Q4x4>) {
     *MULTIPLY.get().expect("activated before it was installed")
 }
 
 fn call<W>(
     multiply: Multiply<W>,
     weights: &[W],
-    x: &[Quantised],
+    x: &[ActivationBlock],
     inputs: usize,
     out: &mut [f32],
     outputs: usize,
@@ -138,7 +140,7 @@ fn call<W>(
 
 /// Whether two products give the same bits for the greatest and smallest numbers and some between, for one row of
 /// activations, for any number of readers, and for several.
-fn agree<W: Weights>(a: Product<W>, b: Product<W>) -> bool {
+fn agree<W: PackedBlock>(a: MatmulFn<W>, b: MatmulFn<W>) -> bool {
     const INPUTS: usize = 2 * BLOCK;
     const OUTPUTS: usize = 37;
     let mut weights = vec![W::ZERO; OUTPUTS.div_ceil(GROUP) * INPUTS / BLOCK];
@@ -153,8 +155,8 @@ fn agree<W: Weights>(a: Product<W>, b: Product<W>) -> bool {
     }
     READERS.map(|readers| (1, readers)).into_iter().chain([(7, READERS[0])]).all(|(rows, readers)| {
         let x: Vec<f32> = (0..rows * INPUTS).map(|index| ((index * 37) % 255) as f32 - 127.0).collect();
-        let mut quantised = vec![Quantised::EMPTY; x.len() / BLOCK];
-        let mut run = |product: Product<W>| {
+        let mut quantised = vec![ActivationBlock::EMPTY; x.len() / BLOCK];
+        let mut run = |product: MatmulFn<W>| {
             let mut out = vec![0.0; rows * OUTPUTS];
             product(&weights, &x, INPUTS, &mut quantised, &mut out, OUTPUTS, readers);
             out.into_iter().map(f32::to_bits).collect::<Vec<_>>()

@@ -77,7 +77,7 @@ impl Worker {
                     } else {
                         self.flush_if_due()
                     }
-                    generation.handed_on(self.clock.now() - before);
+                    generation.note_delivery_ms(self.clock.now() - before);
                 }
                 Some(Progress::End { text, stop }) => {
                     self.delta(id, &text);

@@ -18,7 +18,7 @@ const PIECE_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
 const AHEAD: usize = 2;
 
 /// The largest file that is read whole: the tokenizer's and the configuration.
-const WHOLE_BYTES: usize = 64 << 20;
+const READ_ALL_BYTES: usize = 64 << 20;
 
 /// One file. Dropping it ends a download that feeds it.
 pub struct Source {
@@ -26,9 +26,9 @@ pub struct Source {
     size: Option<u64>,
     contents: Contents,
     /// Pieces asked for, in their order.
-    coming: VecDeque<JsFuture>,
+    in_flight: VecDeque<JsFuture>,
     /// Read already, and not yet handed out.
-    begun: Vec<u8>,
+    peeked: Vec<u8>,
 }
 
 enum Contents {
@@ -54,7 +54,7 @@ impl Source {
                 ReadableStreamDefaultReader::new(&stream).map_err(|_| refused("a stream nobody else reads"))?;
             (size, Contents::Stream(reader))
         };
-        Ok(Self { name, size: size.map(|size| size as u64), contents, coming: VecDeque::new(), begun: Vec::new() })
+        Ok(Self { name, size: size.map(|size| size as u64), contents, in_flight: VecDeque::new(), peeked: Vec::new() })
     }
 
     /// The same file from its beginning; `None` if it is one that can be read only once.
@@ -62,7 +62,7 @@ impl Source {
         let Contents::Blob { blob, .. } = &self.contents else { return None };
         let contents = Contents::Blob { blob: blob.clone(), at: 0.0 };
         let name = self.name.clone();
-        Some(Self { name, size: self.size, contents, coming: VecDeque::new(), begun: Vec::new() })
+        Some(Self { name, size: self.size, contents, in_flight: VecDeque::new(), peeked: Vec::new() })
     }
 
     /// The file's name, as the page called it.
@@ -80,18 +80,18 @@ impl Source {
     ///
     /// # Errors
     /// As [`next`](Self::next).
-    pub async fn head(&mut self, bytes: usize) -> Result<Vec<u8>> {
+    pub async fn peek(&mut self, bytes: usize) -> Result<Vec<u8>> {
         if let Contents::Blob { blob, .. } = &self.contents {
             let head = blob.slice_with_f64_and_f64(0.0, bytes as f64).map(|slice| slice.array_buffer());
             let head = head.map_err(|error| self.unreadable(&error))?;
             let head = JsFuture::from(head).await.map_err(|error| self.unreadable(&error))?;
             return taken(&Uint8Array::new(&head));
         }
-        while self.begun.len() < bytes {
+        while self.peeked.len() < bytes {
             let Some(piece) = self.read().await? else { break };
-            append(&mut self.begun, &piece)?;
+            append(&mut self.peeked, &piece)?;
         }
-        Ok(self.begun[..self.begun.len().min(bytes)].to_vec())
+        Ok(self.peeked[..self.peeked.len().min(bytes)].to_vec())
     }
 
     /// The next piece; `None` at the end. Those after it are read meanwhile.
@@ -99,9 +99,9 @@ impl Source {
     /// # Errors
     /// `InvalidRequest` if the file cannot be read, `DownloadFailed` if its stream breaks; the sentence says why.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        let begun = std::mem::take(&mut self.begun);
-        let piece = if begun.is_empty() { self.read().await? } else { Some(begun) };
-        while self.coming.len() < AHEAD && self.ask()? {}
+        let peeked = std::mem::take(&mut self.peeked);
+        let piece = if peeked.is_empty() { self.read().await? } else { Some(peeked) };
+        while self.in_flight.len() < AHEAD && self.request_next()? {}
         Ok(piece)
     }
 
@@ -109,12 +109,12 @@ impl Source {
     ///
     /// # Errors
     /// As [`next`](Self::next); `UnsupportedModel` if it is too large to be what it claims to be.
-    pub async fn whole(&mut self) -> Result<Vec<u8>> {
+    pub async fn read_all(&mut self) -> Result<Vec<u8>> {
         let mut whole = Vec::new();
         while let Some(piece) = self.next().await? {
             append(&mut whole, &piece)?;
-            if whole.len() > WHOLE_BYTES {
-                let most = WHOLE_BYTES >> 20;
+            if whole.len() > READ_ALL_BYTES {
+                let most = READ_ALL_BYTES >> 20;
                 let sentence = format!("{} has more than {most} MiB, too many for a file of its name", self.name);
                 return Err(Error::new(ErrorKind::UnsupportedModel, sentence));
             }
@@ -127,10 +127,10 @@ impl Source {
     /// # Errors
     /// As [`next`](Self::next).
     pub async fn read(&mut self) -> Result<Option<Vec<u8>>> {
-        if self.coming.is_empty() && !self.ask()? {
+        if self.in_flight.is_empty() && !self.request_next()? {
             return Ok(None);
         }
-        let Some(piece) = self.coming.pop_front() else { return Ok(None) };
+        let Some(piece) = self.in_flight.pop_front() else { return Ok(None) };
         let piece = piece.await.map_err(|error| self.unreadable(&error))?;
         match self.contents {
             Contents::Blob { .. } => taken(&Uint8Array::new(&piece)).map(Some),
@@ -143,7 +143,7 @@ impl Source {
     }
 
     /// Asks for one more piece; says whether there may be one.
-    fn ask(&mut self) -> Result<bool> {
+    fn request_next(&mut self) -> Result<bool> {
         let piece = match &mut self.contents {
             Contents::Blob { blob, at } => {
                 let (from, to) = (*at, blob.size().min(*at + PIECE_BYTES));
@@ -155,12 +155,12 @@ impl Source {
             }
             Contents::Stream(reader) => Ok(reader.read()),
         };
-        self.coming.push_back(piece.map_err(|error| self.unreadable(&error))?.into());
+        self.in_flight.push_back(piece.map_err(|error| self.unreadable(&error))?.into());
         Ok(true)
     }
 
     fn unreadable(&self, error: &JsValue) -> Error {
-        let (name, why) = (&self.name, said(error));
+        let (name, why) = (&self.name, js_message(error));
         match self.contents {
             Contents::Blob { .. } => {
                 Error::new(ErrorKind::InvalidRequest, format!("{name} could not be read ({why}); choose it again"))
@@ -205,6 +205,6 @@ fn get(object: &JsValue, key: &str) -> JsValue {
 }
 
 /// What a JavaScript exception says.
-fn said(error: &JsValue) -> String {
+fn js_message(error: &JsValue) -> String {
     error.dyn_ref::<js_sys::Error>().map_or_else(|| format!("{error:?}"), |error| error.message().into())
 }

@@ -12,10 +12,10 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
+use super::background_hash::BackgroundHash;
 use super::call::Call;
 use super::event_loop::{Clock, MessageQueue};
-use super::background_hash::BackgroundHash;
-use super::load::Wanted;
+use super::load::LoadSpec;
 use super::message;
 use super::outbox::Outbox;
 use super::protocol::{Event, Request};
@@ -89,7 +89,7 @@ impl Worker {
                 let sources: Vec<_> = files.into_iter().map(Source::new).collect();
                 let sources: Result<Vec<_>> = sources.into_iter().collect();
                 self.run(id, async move |worker, call| {
-                    worker.load(call, sources?, Wanted { name, precision, sha256 }).await
+                    worker.load(call, sources?, LoadSpec { name, precision, sha256 }).await
                 });
             }
             Request::Generate { id, prompt, options, cancelled } => {
@@ -271,7 +271,7 @@ pub fn start_worker() -> std::result::Result<(), JsError> {
     scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
     on_message.forget();
     // While the first model's file is on its way there is time for it.
-    spawn_local(async { text::prepare() });
+    spawn_local(async { text::warm_up() });
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
 use candle_core::{Device, Tensor};
 use gpt2_web::Result;
 use gpt2_web::gpt2::Precision;
-use gpt2_web::gpt2::checkpoint::{Flow, HEAD_BYTES, Head, Loaded, Loader, ModelFile, Options, load, sort};
+use gpt2_web::gpt2::checkpoint::{FilePrefix, Flow, Loaded, Loader, ModelFile, Options, SNIFF_BYTES, classify, load};
 
 /// Every folder of published layouts and configurations.
 pub const CHECKPOINTS: [&str; 9] = [
@@ -72,17 +72,21 @@ pub const GGUFS: [&str; 7] = ["f32", "f16", "q8_0", "q4_0", "q5_1", "k256-q4_k_m
 
 /// Loads `files` (weights and companions) with each cut into pieces of the `sizes`, over and over, that follow `head`.
 pub fn load_in_pieces(files: &[(String, Vec<u8>)], options: Options, sizes: &[usize], known: bool) -> Result<Loaded> {
-    let head = |bytes: &'_ Vec<u8>| bytes.len().min(HEAD_BYTES);
-    let heads: Vec<_> = files
+    let head = |bytes: &'_ Vec<u8>| bytes.len().min(SNIFF_BYTES);
+    let prefixes: Vec<_> = files
         .iter()
-        .map(|(name, bytes)| Head { name, size: known.then_some(bytes.len() as u64), bytes: &bytes[..head(bytes)] })
+        .map(|(name, bytes)| FilePrefix {
+            name,
+            size: known.then_some(bytes.len() as u64),
+            bytes: &bytes[..head(bytes)],
+        })
         .collect();
-    let sorted = sort(&heads)?;
-    let companions = sorted.companions.iter().map(|(place, name)| ModelFile { name, bytes: &files[*place].1 });
+    let classified = classify(&prefixes)?;
+    let companions = classified.companions.iter().map(|(place, name)| ModelFile { name, bytes: &files[*place].1 });
     let companions: Vec<_> = companions.collect();
-    let mut loader = Loader::new(&companions, sorted.streams.iter().map(|(_, s)| s.clone()).collect(), options)?;
+    let mut loader = Loader::new(&companions, classified.weights.iter().map(|(_, s)| s.clone()).collect(), options)?;
     let mut sizes = sizes.iter().cycle();
-    for (place, stream) in &sorted.streams {
+    for (place, stream) in &classified.weights {
         loader.begin_file(&stream.name)?;
         let mut rest = files[*place].1.as_slice();
         while !rest.is_empty() {

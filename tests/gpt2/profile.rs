@@ -35,7 +35,7 @@ fn run(engine: &mut Engine, prompt: &str, max_tokens: u32, clock: &dyn Fn() -> f
         if let Progress::Step(_) = progress {
             let before = clock();
             let after = (0..hand_on).fold(before, |_, _| clock());
-            generation.handed_on(after - before);
+            generation.note_delivery_ms(after - before);
         }
     }
     let record = generation.into_record(identity.clone());
@@ -69,7 +69,7 @@ fn a_model_tells_the_times_of_all_its_passes() {
     assert_eq!(engine.model.part_times(), Some(PartTimes::default()));
     engine.model.feed(&[1, 2, 3]).unwrap();
     engine.model.score(&[4, 5]).unwrap();
-    let twice = PartTimes { embedding: 2.0, attention: 2.0 * LAYERS, mlp: 2.0 * LAYERS, head: 2.0 };
+    let twice = PartTimes { embedding: 2.0, attention: 2.0 * LAYERS, mlp: 2.0 * LAYERS, lm_head: 2.0 };
     assert_eq!(engine.model.part_times(), Some(twice));
 }
 

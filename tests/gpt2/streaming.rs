@@ -3,7 +3,7 @@
 use candle_core::quantized::gguf_file::Value;
 use gpt2_web::error::ErrorKind;
 use gpt2_web::gpt2::Precision;
-use gpt2_web::gpt2::checkpoint::{Flow, Loaded, Loader, ModelFile, Options, Stream};
+use gpt2_web::gpt2::checkpoint::{Flow, Loaded, Loader, ModelFile, Options, WeightsFile};
 use gpt2_web::model::LanguageModel;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
@@ -133,7 +133,7 @@ fn shards_load_without_their_index_and_not_without_each_other() {
 
 #[test]
 fn without_a_configuration_the_shapes_decide() {
-    // The narrow fixtures have heads of 16: their width says nothing of them.
+    // The narrow fixtures have prefixes of 16: their width says nothing of them.
     let files = [("model.safetensors".to_owned(), Safetensors::of("plain-f32").file())];
     let error = fixture::try_load(&files, None).unwrap_err();
     assert!(error.kind == ErrorKind::UnsupportedModel && error.message.contains("config.json"), "{error}");
@@ -151,7 +151,7 @@ fn without_a_configuration_the_shapes_decide() {
     let inferred = fixture::try_load(&alone, None).unwrap();
     let told = fixture::try_load(&[&alone[..], &[("config.json".into(), config.to_vec())]].concat(), None).unwrap();
     assert_eq!(inferred.model.config(), told.model.config());
-    assert!(inferred.notices[0].contains("2 attention heads are a guess"), "{:?}", inferred.notices);
+    assert!(inferred.notices[0].contains("2 attention prefixes are a guess"), "{:?}", inferred.notices);
     assert_eq!((told.notices.len(), result(told).0), (0, result(inferred).0));
 
     wide.0.get_mut("h.1.ln_2.bias").unwrap().1 = vec![2, 64];
@@ -203,7 +203,7 @@ fn too_large_a_model_is_refused_before_its_first_number() {
     let file = [&(json.len() as u64).to_le_bytes()[..], &json].concat();
     let size = file.len() as u64 + at;
     let start = |size, precision| {
-        let stream = Stream { name: "xl".into(), size, tokenizer_only: false };
+        let stream = WeightsFile { name: "xl".into(), size, tokenizer_only: false };
         let mut loader = Loader::new(&[], vec![stream], Options { precision, ..Options::default() }).unwrap();
         loader.begin_file("xl").unwrap();
         loader.push(&file).map(|_| loader)
@@ -225,7 +225,7 @@ fn too_large_a_model_is_refused_before_its_first_number() {
 #[test]
 fn calls_out_of_order_are_refused() {
     let file = fixture::bytes("tests/fixtures/gguf/q8_0.gguf");
-    let stream = |name: &str| Stream { name: name.into(), size: Some(file.len() as u64), tokenizer_only: false };
+    let stream = |name: &str| WeightsFile { name: name.into(), size: Some(file.len() as u64), tokenizer_only: false };
     let new = || Loader::new(&[], vec![stream("a")], Options::default()).unwrap();
     let kind = |result: gpt2_web::Result<()>| result.unwrap_err().kind;
     let mut loader = new();

@@ -3,16 +3,16 @@
 use gpt2_web::gpt2::Precision;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
 use gpt2_web::kernels::exp::{exp, exp_all, exp_each};
-use gpt2_web::kernels::{self, BLOCK, GROUP, Product, Products, Quantised, READERS, Weights, rows};
+use gpt2_web::kernels::{self, ActivationBlock, BLOCK, GROUP, KernelSet, MatmulFn, PackedBlock, READERS, rows};
 use gpt2_web::model::LanguageModel;
 use wasm_bindgen_test::wasm_bindgen_test;
 
 /// Those that this build and this browser have, the reference last.
-fn all() -> Vec<&'static Products> {
+fn all() -> Vec<&'static KernelSet> {
     let mut all = vec![];
     #[cfg(feature = "relaxed")]
     if gpt2_web::web::relaxed::install().unwrap() {
-        all.push(kernels::active());
+        all.push(kernels::selected());
     }
     if !std::ptr::eq(kernels::BUILT_IN, kernels::SCALAR) {
         all.push(kernels::BUILT_IN);
@@ -35,7 +35,7 @@ impl Random {
     }
 
     /// A matrix of any numbers its blocks can hold, with many of the extremes, and any scales.
-    fn weights<W: Weights>(&mut self, count: usize) -> Vec<W> {
+    fn weights<W: PackedBlock>(&mut self, count: usize) -> Vec<W> {
         let mut weights = vec![W::ZERO; count];
         for block in &mut weights {
             for output in 0..GROUP {
@@ -58,13 +58,13 @@ impl Random {
 }
 
 /// The bits of a product; one NaN is as good as another.
-fn bits<W>(product: Product<W>, weights: &[W], x: &[f32], inputs: usize, outputs: usize, readers: usize) -> Vec<u32> {
+fn bits<W>(product: MatmulFn<W>, weights: &[W], x: &[f32], inputs: usize, outputs: usize, readers: usize) -> Vec<u32> {
     let mut out = vec![7.0; x.len() / inputs * outputs];
-    product(weights, x, inputs, &mut vec![Quantised::EMPTY; x.len() / BLOCK], &mut out, outputs, readers);
+    product(weights, x, inputs, &mut vec![ActivationBlock::EMPTY; x.len() / BLOCK], &mut out, outputs, readers);
     out.into_iter().map(|number: f32| if number.is_nan() { u32::MAX } else { number.to_bits() }).collect()
 }
 
-fn agree<W: Weights>(name: &str, product: Product<W>, reference: Product<W>) {
+fn agree<W: PackedBlock>(name: &str, product: MatmulFn<W>, reference: MatmulFn<W>) {
     let mut random = Random(1);
     for case in 0..200 {
         let (blocks, outputs, rows) =
@@ -140,14 +140,14 @@ fn number(at: usize, most: i32) -> i16 {
 #[wasm_bindgen_test]
 fn products_of_keys_are_their_definition_to_the_bit() {
     for (groups, pairs) in (0..23).map(|groups| (groups, 32)).chain((1..20).map(|pairs| (9, pairs))) {
-        let keys: Vec<rows::Quarter> = (0..groups * pairs)
+        let keys: Vec<attention::KeyGroup> = (0..groups * pairs)
             .map(|at| std::array::from_fn(|row| [number(8 * at + row, 2047), number(8 * at + row + 4, 2047)]))
             .collect();
         let query: Vec<[i16; 2]> = (0..pairs).map(|at| [number(3 * at, 1023), number(5 * at, 1023)]).collect();
         let scales: Vec<[f32; 4]> =
             (0..groups).map(|at| std::array::from_fn(|row| (at + 9 * row) as f32 * 0.07)).collect();
         let mut got = vec![[f32::NAN; 4]; groups];
-        rows::dot(&keys, &query, &scales, 0.3, &mut got);
+        attention::qk_dot(&keys, &query, &scales, 0.3, &mut got);
         for (row, got) in got.as_flattened().iter().enumerate() {
             let product = |pair: usize, side: usize| {
                 i32::from(keys[row / 4 * pairs + pair][row % 4][side]) * i32::from(query[pair][side])
@@ -162,11 +162,11 @@ fn products_of_keys_are_their_definition_to_the_bit() {
 #[wasm_bindgen_test]
 fn weighted_values_are_their_definition() {
     for (rows, width) in (1..23).map(|rows| (rows, 64)).chain((1..20).map(|width| (9, 4 * width))).chain([(64, 64)]) {
-        let values: Vec<rows::Pair> =
+        let values: Vec<rows::ValuePair> =
             (0..rows * width).map(|at| [number(at, 127) as i8, number(7 * at, 127) as i8]).collect();
         let weights: Vec<[i16; 2]> = (0..rows).map(|at| [number(3 * at, 16383), number(5 * at, 16383)]).collect();
         let mut got: Vec<i32> = (0..width as i32).collect();
-        rows::add_weighted(&mut got, &values, &weights);
+        attention::add_weighted_values(&mut got, &values, &weights);
         for (column, got) in got.into_iter().enumerate() {
             let term =
                 |row: usize, side: usize| i32::from(values[row * width + column][side]) * i32::from(weights[row][side]);
@@ -180,8 +180,8 @@ fn weighted_values_are_their_definition() {
 fn every_product_writes_the_same() {
     let file = [ModelFile { name: "tiny.gguf", bytes: super::TINY_F32 }];
     for precision in [Precision::Q8_0, Precision::Q4_0] {
-        let logits = |products: &'static Products| {
-            kernels::activate(products);
+        let logits = |products: &'static KernelSet| {
+            kernels::select(products);
             let mut model = checkpoint::load(&file, Some(precision), &mut |_, _| {}).unwrap().model;
             let mut all: Vec<u32> = Vec::new();
             for ids in [&[1, 2, 3, 4, 5, 6, 7][..], &[250], &[9, 8], &[299]] {
@@ -189,12 +189,12 @@ fn every_product_writes_the_same() {
             }
             all
         };
-        let before = kernels::active();
+        let before = kernels::selected();
         let reference = logits(kernels::SCALAR);
         for products in all() {
             assert_eq!(logits(products), reference, "{precision:?} by {}", products.name);
         }
-        kernels::activate(before);
+        kernels::select(before);
     }
 }
 
@@ -207,9 +207,9 @@ mod processors {
         i32x4_splat, v128,
     };
 
-    use gpt2_web::kernels::product::product;
+    use gpt2_web::kernels::matmul::matmul_t;
     use gpt2_web::kernels::relaxed::{Dot, Fours4, Instructions, Pairs4, Pairs8, Signed8, Unsigned8};
-    use gpt2_web::kernels::{Q4, Q8, SCALAR};
+    use gpt2_web::kernels::{Q4x4, Q8x4, SCALAR};
     use wasm_bindgen_test::wasm_bindgen_test;
 
     use super::agree;
@@ -282,17 +282,17 @@ mod processors {
     #[wasm_bindgen_test]
     fn each_kind_of_processor_is_known_and_has_exact_kernels() {
         assert_eq!(kind::<Saturating>(), Dot::Pairs);
-        agree::<Q8>("pairs8", product::<Pairs8<Saturating>>, SCALAR.q8);
-        agree::<Q4>("pairs4", product::<Pairs4<Saturating>>, SCALAR.q4);
+        agree::<Q8x4>("pairs8", product::<Pairs8<Saturating>>, SCALAR.q8);
+        agree::<Q4x4>("pairs4", product::<Pairs4<Saturating>>, SCALAR.q4);
         assert_eq!(kind::<WithoutSign>(), Dot::Unsigned);
-        agree::<Q8>("unsigned8", product::<Unsigned8<WithoutSign>>, SCALAR.q8);
-        agree::<Q4>("fours4 without sign", product::<Fours4<WithoutSign>>, SCALAR.q4);
+        agree::<Q8x4>("unsigned8", product::<Unsigned8<WithoutSign>>, SCALAR.q8);
+        agree::<Q4x4>("fours4 without sign", product::<Fours4<WithoutSign>>, SCALAR.q4);
         assert_eq!(kind::<WithSign>(), Dot::Signed);
-        agree::<Q8>("signed8", product::<Signed8<WithSign>>, SCALAR.q8);
-        agree::<Q4>("fours4 with sign", product::<Fours4<WithSign>>, SCALAR.q4);
+        agree::<Q8x4>("signed8", product::<Signed8<WithSign>>, SCALAR.q8);
+        agree::<Q4x4>("fours4 with sign", product::<Fours4<WithSign>>, SCALAR.q4);
         // What is made for all must be right on all.
-        agree::<Q8>("pairs8 with sign", product::<Pairs8<WithSign>>, SCALAR.q8);
-        agree::<Q4>("pairs4 with sign", product::<Pairs4<WithSign>>, SCALAR.q4);
+        agree::<Q8x4>("pairs8 with sign", product::<Pairs8<WithSign>>, SCALAR.q8);
+        agree::<Q4x4>("pairs4 with sign", product::<Pairs4<WithSign>>, SCALAR.q4);
     }
 }
 
@@ -301,5 +301,5 @@ mod processors {
 #[wasm_bindgen_test]
 fn the_relaxed_products_are_used() {
     assert!(gpt2_web::web::relaxed::install().unwrap());
-    assert_eq!(kernels::active().name, "relaxed-simd");
+    assert_eq!(kernels::selected().name, "relaxed-simd");
 }

@@ -90,5 +90,5 @@ async fn files_of_no_use_are_left_alone() {
     files.extend((0..).zip(&others).map(|(index, other)| file(&format!("{index}.bin"), "blob", &other.0)));
     page.send_load(1, &files, json!({}));
     assert_eq!(page.last_of(1).await["type"], "ready");
-    assert!(others.iter().all(|other| other.bytes_read() as usize <= checkpoint::HEAD_BYTES));
+    assert!(others.iter().all(|other| other.bytes_read() as usize <= checkpoint::SNIFF_BYTES));
 }

@@ -51,7 +51,8 @@ fn files(more: &[(&str, &[u8])]) -> Vec<JsValue> {
 fn lend(page: &Page, file: JsValue) {
     page.listen(move |page, event| {
         if event["type"] == "needs_tokenizer" {
-            let message = js_sys::JSON::parse(&json!({"type": "provide_tokenizer", "id": event["id"]}).to_string()).unwrap();
+            let message =
+                js_sys::JSON::parse(&json!({"type": "provide_tokenizer", "id": event["id"]}).to_string()).unwrap();
             super::set(&message, "file", &file);
             page.post(message);
         }

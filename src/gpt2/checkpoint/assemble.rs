@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::parts::{Names, Part, Slot};
-use super::receiver::Held;
+use super::tensor_reader::LoadedTensor;
+use super::tensors::{Names, TensorId, TensorKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::config::Config;
-use crate::gpt2::linear::{Linear, Matrix, Precision};
+use crate::gpt2::matrix::{Linear, Matrix, Precision};
 use crate::gpt2::network::{Block, Network};
 use crate::gpt2::norm::LayerNorm;
 
@@ -21,30 +21,29 @@ pub(super) struct Assembled {
 ///
 /// # Errors
 /// `MissingTensor`, with the name the format has for it.
-pub(super) fn assemble(config: &Config, names: &Names, held: BTreeMap<Slot, Held>) -> Result<Assembled> {
+pub(super) fn assemble(config: &Config, names: &Names, held: BTreeMap<TensorId, LoadedTensor>) -> Result<Assembled> {
     let mut parts = Parts { config, names, held, weights: BTreeMap::new() };
-    let token_embedding = parts.matrix(Slot::single(Part::TokenEmbedding))?;
-    let head = Slot::single(Part::Head);
-    let head = match parts.held.remove(&head) {
-        Some(Held::Matrix(own)) if !own.shares(&token_embedding) => parts.count(own),
+    let token_embedding = parts.matrix(TensorId::single(TensorKind::TokenEmbedding))?;
+    let lm_head = match parts.held.remove(&TensorId::single(TensorKind::LmHead)) {
+        Some(LoadedTensor::Matrix(own)) if !own.shares(&token_embedding) => parts.count(own),
         _ => token_embedding.clone(),
     };
     let network = Network {
         token_embedding,
-        head,
-        position_embedding: parts.plain(Slot::single(Part::PositionEmbedding))?,
-        norm: parts.norm(None, Part::Norm)?,
+        lm_head,
+        position_embedding: parts.plain(TensorId::single(TensorKind::PositionEmbedding))?,
+        norm: parts.norm(None, TensorKind::Norm)?,
         blocks: (0..config.n_layer)
             .map(|block| {
                 Ok(Block {
-                    attention_norm: parts.norm(Some(block), Part::AttentionNorm)?,
-                    qkv: parts.linear(block, Part::Qkv)?,
-                    attention_output: parts.linear(block, Part::AttentionOutput)?,
+                    attention_norm: parts.norm(Some(block), TensorKind::AttentionNorm)?,
+                    qkv: parts.linear(block, TensorKind::Qkv)?,
+                    attention_output: parts.linear(block, TensorKind::AttentionOutput)?,
                     attention_scale: config.attention_scale(block),
-                    mlp_norm: parts.norm(Some(block), Part::MlpNorm)?,
-                    mlp_up: parts.linear(block, Part::MlpUp)?,
+                    mlp_norm: parts.norm(Some(block), TensorKind::MlpNorm)?,
+                    mlp_up: parts.linear(block, TensorKind::MlpUp)?,
                     activation: config.activation,
-                    mlp_down: parts.linear(block, Part::MlpDown)?,
+                    mlp_down: parts.linear(block, TensorKind::MlpDown)?,
                 })
             })
             .collect::<Result<_>>()?,
@@ -57,36 +56,36 @@ pub(super) fn assemble(config: &Config, names: &Names, held: BTreeMap<Slot, Held
 struct Parts<'a> {
     config: &'a Config,
     names: &'a Names,
-    held: BTreeMap<Slot, Held>,
+    held: BTreeMap<TensorId, LoadedTensor>,
     /// Number of weights taken so far, by how they are held.
     weights: BTreeMap<Precision, usize>,
 }
 
 impl Parts<'_> {
-    fn norm(&mut self, block: Option<usize>, part: Part) -> Result<LayerNorm> {
-        let [scale, shift] = [false, true].map(|bias| Slot { block, part, bias });
+    fn norm(&mut self, block: Option<usize>, part: TensorKind) -> Result<LayerNorm> {
+        let [scale, shift] = [false, true].map(|bias| TensorId { block, part, bias });
         Ok(LayerNorm::new(self.plain(scale)?, self.plain(shift)?, self.config.layer_norm_epsilon as f32))
     }
 
-    fn linear(&mut self, block: usize, part: Part) -> Result<Linear> {
-        let [weight, bias] = [false, true].map(|bias| Slot { block: Some(block), part, bias });
+    fn linear(&mut self, block: usize, part: TensorKind) -> Result<Linear> {
+        let [weight, bias] = [false, true].map(|bias| TensorId { block: Some(block), part, bias });
         Ok(Linear::new(self.matrix(weight)?, self.plain(bias)?))
     }
 
-    fn plain(&mut self, slot: Slot) -> Result<Vec<f32>> {
-        match self.held.remove(&slot) {
-            Some(Held::Plain(numbers)) => {
+    fn plain(&mut self, id: TensorId) -> Result<Vec<f32>> {
+        match self.held.remove(&id) {
+            Some(LoadedTensor::Vector(numbers)) => {
                 *self.weights.entry(Precision::F32).or_default() += numbers.len();
                 Ok(numbers)
             }
-            _ => Err(missing(self.names, slot)),
+            _ => Err(missing(self.names, id)),
         }
     }
 
-    fn matrix(&mut self, slot: Slot) -> Result<Matrix> {
-        match self.held.remove(&slot) {
-            Some(Held::Matrix(matrix)) => Ok(self.count(matrix)),
-            _ => Err(missing(self.names, slot)),
+    fn matrix(&mut self, id: TensorId) -> Result<Matrix> {
+        match self.held.remove(&id) {
+            Some(LoadedTensor::Matrix(matrix)) => Ok(self.count(matrix)),
+            _ => Err(missing(self.names, id)),
         }
     }
 
@@ -98,9 +97,9 @@ impl Parts<'_> {
 }
 
 /// The error for a tensor that is not there.
-pub(super) fn missing(names: &Names, slot: Slot) -> Error {
+pub(super) fn missing(names: &Names, id: TensorId) -> Error {
     Error::new(
         ErrorKind::MissingTensor,
-        format!("the model needs the tensor {}, which is not there; is it a whole GPT-2?", names.name(slot)),
+        format!("the model needs the tensor {}, which is not there; is it a whole GPT-2?", names.name(id)),
     )
 }

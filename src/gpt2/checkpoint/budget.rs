@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use candle_core::quantized::GgmlDType;
 
 use super::Format;
-use super::parts::{Role, Slot};
+use super::tensors::{Role, TensorId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
-use crate::gpt2::attention::rounded::RoundedHead;
-use crate::gpt2::cache::Storage;
-use crate::gpt2::linear::{BLOCK, Precision};
+use crate::gpt2::kv_cache::KvPrecision;
+use crate::gpt2::kv_cache::QuantisedHeadCache;
+use crate::gpt2::matrix::Precision;
 use crate::gpt2::memory::MIB;
+use crate::kernels::BLOCK;
 
 /// For activations, the tokenizer, the pieces of a file on their way, and the program itself.
 const WORKING_SPACE: u64 = 48 * MIB;
 
 /// What is kept of a tensor: its shape as `[out, in]`, and the type of the file.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct TensorMeta {
     pub shape: Vec<usize>,
     pub dtype: GgmlDType,
     /// The file it is in, by its place among the weights files.
@@ -37,10 +38,14 @@ pub(super) fn precision_of(asked: Option<Precision>, dtype: GgmlDType, inputs: u
 }
 
 /// A notice of the matrices that stay in f32 although blocks were asked for.
-pub(super) fn not_quantised(found: &BTreeMap<Slot, Found>, asked: Option<Precision>, format: Format) -> Option<String> {
+pub(super) fn not_quantised(
+    found: &BTreeMap<TensorId, TensorMeta>,
+    asked: Option<Precision>,
+    format: Format,
+) -> Option<String> {
     let asked = asked.filter(|asked| *asked != Precision::F32)?;
-    let mut kept = found.iter().filter_map(|(slot, found)| match (slot.role(), found.shape.as_slice()) {
-        (Role::Table | Role::Weight, &[_, inputs]) if !inputs.is_multiple_of(BLOCK) => Some((*slot, inputs)),
+    let mut kept = found.iter().filter_map(|(id, found)| match (id.role(), found.shape.as_slice()) {
+        (Role::Embedding | Role::Linear, &[_, inputs]) if !inputs.is_multiple_of(BLOCK) => Some((*id, inputs)),
         _ => None,
     });
     let (first, inputs) = kept.next()?;
@@ -53,9 +58,9 @@ pub(super) fn not_quantised(found: &BTreeMap<Slot, Found>, asked: Option<Precisi
 }
 
 /// Bytes of all tensors as they will be kept.
-pub(super) fn kept(found: &BTreeMap<Slot, Found>, asked: Option<Precision>) -> u64 {
-    let bytes = |(slot, found): (&Slot, &Found)| match (slot.role(), found.shape.as_slice()) {
-        (Role::Table | Role::Weight, &[outputs, inputs]) => {
+pub(super) fn kept(found: &BTreeMap<TensorId, TensorMeta>, asked: Option<Precision>) -> u64 {
+    let bytes = |(id, found): (&TensorId, &TensorMeta)| match (id.role(), found.shape.as_slice()) {
+        (Role::Embedding | Role::Linear, &[outputs, inputs]) => {
             precision_of(asked, found.dtype, inputs).bytes(outputs as u64, inputs as u64)
         }
         (_, shape) => shape.iter().fold(4, |bytes: u64, &size| bytes.saturating_mul(size as u64)),
@@ -64,11 +69,11 @@ pub(super) fn kept(found: &BTreeMap<Slot, Found>, asked: Option<Precision>) -> u
 }
 
 /// What most of the weights will be held in.
-fn most_used(found: &BTreeMap<Slot, Found>, asked: Option<Precision>) -> Precision {
+fn most_used(found: &BTreeMap<TensorId, TensorMeta>, asked: Option<Precision>) -> Precision {
     let mut weights: BTreeMap<Precision, u64> = BTreeMap::new();
-    for (slot, found) in found {
-        let (precision, shape) = match (slot.role(), found.shape.as_slice()) {
-            (Role::Table | Role::Weight, shape @ &[_, inputs]) => (precision_of(asked, found.dtype, inputs), shape),
+    for (id, found) in found {
+        let (precision, shape) = match (id.role(), found.shape.as_slice()) {
+            (Role::Embedding | Role::Linear, shape @ &[_, inputs]) => (precision_of(asked, found.dtype, inputs), shape),
             (_, shape) => (Precision::F32, shape),
         };
         let count = shape.iter().fold(1, |count: u64, &size| count.saturating_mul(size as u64));
@@ -80,17 +85,17 @@ fn most_used(found: &BTreeMap<Slot, Found>, asked: Option<Precision>) -> Precisi
 
 /// How a model holds keys and values, most of whose weights are in `precision`: the reference stays exact, and where
 /// weights are rounded, keys and values may be.
-pub(super) fn storage(precision: Precision, config: &Config) -> Storage {
-    if precision == Precision::F32 || config.head_dim() > RoundedHead::WIDEST {
-        Storage::Exact
+pub(super) fn storage(precision: Precision, config: &Config) -> KvPrecision {
+    if precision == Precision::F32 || config.head_dim() > QuantisedHeadCache::MAX_HEAD_DIM {
+        KvPrecision::F32
     } else {
-        Storage::Rounded
+        KvPrecision::Quantised
     }
 }
 
 /// Bytes that a model of these tensors takes when it is loaded: the tensors themselves, and the keys and values of a full
 /// context.
-pub(super) fn held(found: &BTreeMap<Slot, Found>, config: Option<&Config>, asked: Option<Precision>) -> u64 {
+pub(super) fn held(found: &BTreeMap<TensorId, TensorMeta>, config: Option<&Config>, asked: Option<Precision>) -> u64 {
     let positions = config.map_or(0, |config| {
         let head = storage(most_used(found, asked), config).bytes(config.head_dim() as u64);
         [config.n_layer, config.n_head, config.n_positions]
@@ -103,12 +108,12 @@ pub(super) fn held(found: &BTreeMap<Slot, Found>, config: Option<&Config>, asked
 /// Bytes needed to load and run a model of these tensors: what it will take itself, the largest matrix that is turned
 /// around on its way, and some working space.
 pub(super) fn needed(
-    found: &BTreeMap<Slot, Found>,
+    found: &BTreeMap<TensorId, TensorMeta>,
     config: Option<&Config>,
     asked: Option<Precision>,
     turns: bool,
 ) -> u64 {
-    let turned = found.iter().filter(|(slot, _)| turns && slot.role() == Role::Weight).map(|(_, found)| {
+    let turned = found.iter().filter(|(id, _)| turns && id.role() == Role::Linear).map(|(_, found)| {
         match found.shape.as_slice() {
             &[outputs, inputs] if precision_of(asked, found.dtype, inputs) != Precision::F32 => {
                 4 * (outputs as u64).saturating_mul(inputs as u64)
@@ -183,7 +188,7 @@ mod tests {
             let mut shape = model["shape"].clone();
             shape["n_head"] = (shape["n_embd"].as_u64().unwrap() / 64).into();
             let config = Config::from_json(shape.to_string().as_bytes()).unwrap();
-            let found = |slot: Slot| (slot, Found { shape: slot.shape(&config), dtype: GgmlDType::F32, file: 0 });
+            let found = |id: TensorId| (id, TensorMeta { shape: id.shape(&config), dtype: GgmlDType::F32, file: 0 });
             let found: BTreeMap<_, _> = plan::all(&BTreeMap::new(), &config).map(found).collect();
             for precision in [Precision::F32, Precision::Q8_0, Precision::Q4_0] {
                 let needed = needed(&found, Some(&config), Some(precision), true);

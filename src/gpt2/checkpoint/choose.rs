@@ -1,15 +1,15 @@
 //! Which of several files are meant.
 
+use super::classify::{FilePrefix, WeightsFile};
 use super::kinds;
 use super::names::{base_name, folder, published};
-use super::sort::{Head, Stream};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Of the weights at `candidates`, which are of one format, those of one model.
 ///
 /// # Errors
 /// `UnsupportedModel` if there is no telling which are meant.
-pub(super) fn weights(files: &[Head<'_>], candidates: &[usize], notices: &mut Vec<String>) -> Result<Vec<usize>> {
+pub(super) fn weights(files: &[FilePrefix<'_>], candidates: &[usize], notices: &mut Vec<String>) -> Result<Vec<usize>> {
     let of = |place: &usize| files[*place].name;
     let mut chosen = candidates.to_vec();
     let mut keep = |chosen: &mut Vec<usize>, wanted: &dyn Fn(&usize) -> bool| {
@@ -65,7 +65,7 @@ pub(super) fn weights(files: &[Head<'_>], candidates: &[usize], notices: &mut Ve
 ///
 /// # Errors
 /// `UnsupportedModel` for files that are not the parts of one model.
-pub(super) fn gguf(files: &[Head<'_>], places: Vec<usize>) -> Result<Vec<usize>> {
+pub(super) fn gguf(files: &[FilePrefix<'_>], places: Vec<usize>) -> Result<Vec<usize>> {
     let name = |place: usize| base_name(files[place].name);
     let mut parts: Vec<_> = places.iter().map(|&place| (kinds::part(files[place].bytes), place)).collect();
     // The first part has the tokenizer before its number, which therefore does not show here.
@@ -91,7 +91,7 @@ pub(super) fn gguf(files: &[Head<'_>], places: Vec<usize>) -> Result<Vec<usize>>
 /// Of the companions, each a place and a name, those that belong to weights in the folder `home`: in that folder, else
 /// around it, else anywhere; and of a file and its copy the file.
 pub(super) fn companions(
-    files: &[Head<'_>],
+    files: &[FilePrefix<'_>],
     mut candidates: Vec<(usize, String)>,
     home: &str,
     notices: &mut Vec<String>,
@@ -137,12 +137,12 @@ pub(super) fn companions(
 }
 
 /// The files that go through the loader; each has a name of its own.
-pub(super) fn streams(files: &[Head<'_>], weights: &[usize], lender: Option<usize>) -> Vec<(usize, Stream)> {
+pub(super) fn streams(files: &[FilePrefix<'_>], weights: &[usize], lender: Option<usize>) -> Vec<(usize, WeightsFile)> {
     let stream = |place: usize, tokenizer_only| {
-        let Head { name, size, .. } = files[place];
+        let FilePrefix { name, size, .. } = files[place];
         let mut same = weights.iter().chain(&lender).filter(|&&other| base_name(files[other].name) == base_name(name));
         let name = if same.nth(1).is_some() { name } else { base_name(name) };
-        (place, Stream { name: name.to_owned(), size, tokenizer_only })
+        (place, WeightsFile { name: name.to_owned(), size, tokenizer_only })
     };
     weights.iter().map(|&place| stream(place, false)).chain(lender.map(|place| stream(place, true))).collect()
 }

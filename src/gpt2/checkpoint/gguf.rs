@@ -6,25 +6,25 @@ use super::Format;
 use super::gguf_header::{RawHeader, Value};
 use super::header::{Header, TensorInfo, Unread};
 use super::kinds::{self, Split};
-use super::parts::{Names, Part};
+use super::tensors::{Names, TensorKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
 
 pub(super) const NAMES: Names = Names {
     block: "blk",
     single: [
-        ("token_embd", Part::TokenEmbedding),
-        ("position_embd", Part::PositionEmbedding),
-        ("output_norm", Part::Norm),
-        ("output", Part::Head),
+        ("token_embd", TensorKind::TokenEmbedding),
+        ("position_embd", TensorKind::PositionEmbedding),
+        ("output_norm", TensorKind::Norm),
+        ("output", TensorKind::LmHead),
     ],
     of_block: [
-        ("attn_norm", Part::AttentionNorm),
-        ("attn_qkv", Part::Qkv),
-        ("attn_output", Part::AttentionOutput),
-        ("ffn_norm", Part::MlpNorm),
-        ("ffn_up", Part::MlpUp),
-        ("ffn_down", Part::MlpDown),
+        ("attn_norm", TensorKind::AttentionNorm),
+        ("attn_qkv", TensorKind::Qkv),
+        ("attn_output", TensorKind::AttentionOutput),
+        ("ffn_norm", TensorKind::MlpNorm),
+        ("ffn_up", TensorKind::MlpUp),
+        ("ffn_down", TensorKind::MlpDown),
     ],
     inputs_first: false,
 };

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assemble::{Assembled, assemble};
-use super::budget::{self, Found, precision_of};
-use super::digest::Fingerprint;
+use super::budget::{self, TensorMeta, precision_of};
 use super::header::{Header, HeaderReader, trailing};
 use super::index::Index;
-use super::parts::{Part, Role, Slot};
 use super::plan::{self, Plan, Planned};
-use super::receiver::{Held, Receiver, Target};
-use super::{Format, Loaded, ModelFile, Stream, foreign, gguf};
+use super::tensor_reader::{LoadedTensor, Target, TensorReader};
+use super::tensors::{Role, TensorId, TensorKind};
+use super::weights_hash::WeightsHash;
+use super::{Format, Loaded, ModelFile, WeightsFile, foreign, gguf};
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpt2::linear::{Matrix, Precision};
-use crate::gpt2::matrix_builder::{MatrixBuilder, Order};
+use crate::gpt2::matrix::{Layout, MatrixBuilder};
+use crate::gpt2::matrix::{Matrix, Precision};
 use crate::gpt2::{Config, Gpt2, memory};
 
 /// How to load.
@@ -28,7 +28,7 @@ pub struct Options {
     /// Bytes that a model in use takes, which would be left if it were freed first.
     pub held: u64,
     /// Whether the weights' SHA-256 is computed on the way, as by default. It takes longer than all the rest; whoever
-    /// can read the files again may do so later, with a [`Fingerprint`].
+    /// can read the files again may do so later, with a [`WeightsHash`].
     pub fingerprint: bool,
 }
 
@@ -60,19 +60,19 @@ pub struct Loader {
     options: Options,
     config: Option<Config>,
     index: Option<Index>,
-    streams: Vec<Stream>,
+    streams: Vec<WeightsFile>,
     names: Vec<String>,
     /// Names of the streams that have come to their end.
     ended: BTreeSet<String>,
-    fingerprint: Option<Fingerprint>,
+    fingerprint: Option<WeightsHash>,
     /// Streams whose header was read.
     opened: BTreeSet<usize>,
     /// Parts of a GGUF file whose header was read.
     parts: Vec<u64>,
     format: Option<Format>,
     open: Option<Open>,
-    found: BTreeMap<Slot, Found>,
-    held: BTreeMap<Slot, Held>,
+    found: BTreeMap<TensorId, TensorMeta>,
+    held: BTreeMap<TensorId, LoadedTensor>,
     tokenizer: Option<gguf::Tokenizer>,
     notices: Vec<String>,
     /// Bytes that the model needs, as far as the headers tell so far.
@@ -102,17 +102,17 @@ struct Tensors {
     at: u64,
     plan: Plan,
     end: u64,
-    receiver: Option<Receiver>,
+    receiver: Option<TensorReader>,
 }
 
 impl Loader {
     /// A loader for weights in `streams`, with whatever small files are `companions` (of these it reads `config.json`
-    /// and `*.safetensors.index.json`); [`sort`](super::sort) gives both.
+    /// and `*.safetensors.index.json`); [`classify`](super::classify) gives both.
     ///
     /// # Errors
     /// `NotAModel` if the configuration is an HTML page or the like, else as [`Config::from_json`]; `DamagedModel` for
     /// a broken index, `MissingTensor` for a file it names that is not among the streams.
-    pub fn new(companions: &[ModelFile<'_>], streams: Vec<Stream>, options: Options) -> Result<Self> {
+    pub fn new(companions: &[ModelFile<'_>], streams: Vec<WeightsFile>, options: Options) -> Result<Self> {
         let config = companions.iter().find(|file| file.base_name() == "config.json");
         let index = companions.iter().find(|file| file.base_name().ends_with(".safetensors.index.json"));
         for file in config.into_iter().chain(index) {
@@ -129,7 +129,7 @@ impl Loader {
             names: streams.iter().map(|stream| stream.name.clone()).collect(),
             streams,
             ended: BTreeSet::new(),
-            fingerprint: options.fingerprint.then(Fingerprint::default),
+            fingerprint: options.fingerprint.then(WeightsHash::default),
             opened: BTreeSet::new(),
             parts: Vec::new(),
             format: None,
@@ -144,7 +144,7 @@ impl Loader {
         })
     }
 
-    /// Adds notices for whoever uses the model, as [`sort`](super::sort) gives them.
+    /// Adds notices for whoever uses the model, as [`classify`](super::classify) gives them.
     pub fn note(&mut self, notices: &[String]) {
         self.notices.extend_from_slice(notices);
     }
@@ -251,9 +251,9 @@ impl Loader {
     pub fn memory_needed(&self, precision: Option<Precision>) -> Option<u64> {
         let config = self.config.as_ref()?;
         let any = self.found.values().next()?;
-        let all = plan::all(&self.found, config).map(|slot| {
-            let expected = || Found { shape: slot.shape(config), dtype: any.dtype, file: 0 };
-            (slot, self.found.get(&slot).cloned().unwrap_or_else(expected))
+        let all = plan::all(&self.found, config).map(|id| {
+            let expected = || TensorMeta { shape: id.shape(config), dtype: any.dtype, file: 0 };
+            (id, self.found.get(&id).cloned().unwrap_or_else(expected))
         });
         let turns = self.format?.names().inputs_first;
         Some(budget::needed(&all.collect(), Some(config), precision, turns))
@@ -273,7 +273,7 @@ impl Loader {
                 "there is no weights file; give a .gguf or a .safetensors file",
             ));
         };
-        let sha256 = self.fingerprint.map(Fingerprint::finish);
+        let sha256 = self.fingerprint.map(WeightsHash::finish);
         let mut notices = self.notices;
         notices.extend(plan::without(&self.left_out));
         notices.extend(budget::not_quantised(&self.found, self.options.precision, format));
@@ -361,7 +361,7 @@ impl Loader {
         while let Some(planned) = tensors.plan.front() {
             let before = bytes.len() as u64;
             let complete = match planned.keep {
-                Some((slot, _)) if tensors.at >= planned.begin => {
+                Some((id, _)) if tensors.at >= planned.begin => {
                     let receiver = match &mut tensors.receiver {
                         Some(receiver) => receiver,
                         None if bytes.is_empty() => return Ok(()),
@@ -369,7 +369,7 @@ impl Loader {
                     };
                     let complete = receiver.push(&mut bytes)?;
                     if complete && let Some(receiver) = tensors.receiver.take() {
-                        self.held.insert(slot, receiver.finish()?);
+                        self.held.insert(id, receiver.finish()?);
                     }
                     complete
                 }
@@ -397,17 +397,17 @@ impl Loader {
     }
 
     /// Room for a tensor whose data begins now.
-    fn receiver(&self, planned: &Planned) -> Result<Receiver> {
-        let Some((slot, dtype)) = planned.keep else { return Err(not_open("receiver")) };
-        let (shape, names) = (&self.found[&slot].shape, self.format.map(Format::names));
-        let turned = names.is_some_and(|names| names.turns(slot));
-        let (row, target) = match (slot.role(), shape.as_slice()) {
-            (Role::Table | Role::Weight, &[outputs, inputs]) => {
+    fn receiver(&self, planned: &Planned) -> Result<TensorReader> {
+        let Some((id, dtype)) = planned.keep else { return Err(not_open("receiver")) };
+        let (shape, names) = (&self.found[&id].shape, self.format.map(Format::names));
+        let turned = names.is_some_and(|names| names.turns(id));
+        let (row, target) = match (id.role(), shape.as_slice()) {
+            (Role::Embedding | Role::Linear, &[outputs, inputs]) => {
                 let precision = precision_of(self.options.precision, dtype, inputs);
-                let order = if turned { Order::InputsFirst } else { Order::OutputsFirst };
-                let builder = match self.twin(slot) {
+                let order = if turned { Layout::Transposed } else { Layout::RowMajor };
+                let builder = match self.twin(id) {
                     Some(twin) if twin.precision() == precision && twin.shape() == (outputs, inputs) => {
-                        MatrixBuilder::perhaps(twin)
+                        MatrixBuilder::maybe_tied(twin)
                     }
                     _ => MatrixBuilder::new(outputs, inputs, precision, order)?,
                 };
@@ -416,24 +416,24 @@ impl Loader {
             (_, shape) => (shape.last().copied().unwrap_or(1), Target::plain(shape)?),
         };
         memory::check_headroom()?;
-        Ok(Receiver::new(&planned.name, dtype, row, planned.end - planned.begin, target))
+        Ok(TensorReader::new(&planned.name, dtype, row, planned.end - planned.begin, target))
     }
 
     /// The token embedding for a head, and the other way round: many files repeat the one as the other.
-    fn twin(&self, slot: Slot) -> Option<&Matrix> {
-        let twin = match slot.part {
-            Part::TokenEmbedding => Part::Head,
-            Part::Head => Part::TokenEmbedding,
+    fn twin(&self, id: TensorId) -> Option<&Matrix> {
+        let twin = match id.part {
+            TensorKind::TokenEmbedding => TensorKind::LmHead,
+            TensorKind::LmHead => TensorKind::TokenEmbedding,
             _ => return None,
         };
-        match self.held.get(&Slot::single(twin)) {
-            Some(Held::Matrix(matrix)) => Some(matrix),
+        match self.held.get(&TensorId::single(twin)) {
+            Some(LoadedTensor::Matrix(matrix)) => Some(matrix),
             _ => None,
         }
     }
 }
 
-fn weights(streams: &[Stream]) -> impl Iterator<Item = &Stream> {
+fn weights(streams: &[WeightsFile]) -> impl Iterator<Item = &WeightsFile> {
     streams.iter().filter(|stream| !stream.tokenizer_only)
 }
 
@@ -447,26 +447,26 @@ fn damaged(message: String) -> Error {
 
 /// The tensors of one file as they are held in f32, for the tests of [`oracle`](super::oracle).
 #[cfg(test)]
-pub(super) fn held_in_f32(config: &[u8], weights: &[u8]) -> BTreeMap<Slot, candle_core::Tensor> {
+pub(super) fn held_in_f32(config: &[u8], weights: &[u8]) -> BTreeMap<TensorId, candle_core::Tensor> {
     let companions = if config.is_empty() { vec![] } else { vec![ModelFile { name: "config.json", bytes: config }] };
-    let stream = Stream { name: "model".into(), size: None, tokenizer_only: false };
+    let stream = WeightsFile { name: "model".into(), size: None, tokenizer_only: false };
     let options = Options { precision: Some(Precision::F32), ..Options::default() };
     let mut loader = Loader::new(&companions, vec![stream], options).unwrap();
     loader.begin_file("model").unwrap();
     loader.push(weights).unwrap();
     loader.end_file().unwrap();
     let Loader { held, found, .. } = loader;
-    let tensor = |(slot, held)| {
+    let tensor = |(id, held)| {
         let numbers = match held {
-            Held::Plain(numbers) => numbers,
-            Held::Matrix(matrix) => {
+            LoadedTensor::Vector(numbers) => numbers,
+            LoadedTensor::Matrix(matrix) => {
                 let (ids, mut rows): (Vec<u32>, _) = ((0..matrix.shape().0 as u32).collect(), Vec::new());
                 matrix.rows(&ids, &mut rows);
                 rows
             }
         };
-        let shape = found[&slot].shape.as_slice();
-        (slot, candle_core::Tensor::from_vec(numbers, shape, &candle_core::Device::Cpu).unwrap())
+        let shape = found[&id].shape.as_slice();
+        (id, candle_core::Tensor::from_vec(numbers, shape, &candle_core::Device::Cpu).unwrap())
     };
     held.into_iter().map(tensor).collect()
 }

@@ -6,7 +6,7 @@
 //! of the file nothing else is ever held.
 //!
 //! ```
-//! use gpt2_web::gpt2::checkpoint::{self, Head, Loader, ModelFile, Options};
+//! use gpt2_web::gpt2::checkpoint::{self, FilePrefix, Loader, ModelFile, Options};
 //! use gpt2_web::model::LanguageModel;
 //! # let folder = "tests/fixtures/checkpoints/sharded-f32";
 //!
@@ -14,23 +14,23 @@
 //! let names: Vec<_> = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
 //! let files: Vec<_> =
 //!     names.iter().map(|path| Ok((path.display().to_string(), std::fs::read(path)?))).collect::<std::io::Result<_>>()?;
-//! let heads: Vec<_> = files
+//! let prefixes: Vec<_> = files
 //!     .iter()
-//!     .map(|(name, bytes)| Head {
+//!     .map(|(name, bytes)| FilePrefix {
 //!         name,
 //!         size: Some(bytes.len() as u64),
-//!         bytes: &bytes[..bytes.len().min(checkpoint::HEAD_BYTES)],
+//!         bytes: &bytes[..bytes.len().min(checkpoint::SNIFF_BYTES)],
 //!     })
 //!     .collect();
-//! let sorted = checkpoint::sort(&heads)?;
+//! let classified = checkpoint::classify(&prefixes)?;
 //! let companions: Vec<_> =
-//!     sorted.companions.iter().map(|(place, name)| ModelFile { name, bytes: &files[*place].1 }).collect();
+//!     classified.companions.iter().map(|(place, name)| ModelFile { name, bytes: &files[*place].1 }).collect();
 //!
 //! // The weights, piece by piece.
-//! let streams = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
+//! let streams = classified.weights.iter().map(|(_, stream)| stream.clone()).collect();
 //! let mut loader = Loader::new(&companions, streams, Options::default())?;
-//! loader.note(&sorted.notices);
-//! for (place, stream) in &sorted.streams {
+//! loader.note(&classified.notices);
+//! for (place, stream) in &classified.weights {
 //!     loader.begin_file(&stream.name)?;
 //!     for piece in files[*place].1.chunks(1000) {
 //!         loader.push(piece)?;
@@ -45,7 +45,7 @@
 mod assemble;
 mod budget;
 mod choose;
-mod digest;
+mod classify;
 mod foreign;
 pub mod gguf;
 mod gguf_header;
@@ -56,20 +56,20 @@ mod loader;
 mod names;
 #[cfg(test)]
 mod oracle;
-mod parts;
 mod plan;
-mod receiver;
 mod recognise;
 mod safetensors;
 mod sniff;
-mod sort;
+mod tensor_reader;
+mod tensors;
+mod weights_hash;
 mod wrapped;
 
-pub use digest::Fingerprint;
+pub use classify::{Classified, FilePrefix, SNIFF_BYTES, WeightsFile, classify};
 pub use header::{Header, HeaderReader, TensorInfo};
 pub use kinds::Split;
 pub use loader::{Flow, Loader, Options};
-pub use sort::{HEAD_BYTES, Head, Sorted, Stream, sort};
+pub use weights_hash::WeightsHash;
 
 use super::{Gpt2, Precision};
 use crate::error::Result;
@@ -127,7 +127,7 @@ pub struct Loaded {
     pub parameters: usize,
     /// Bytes that it takes in memory, with the keys and values of a full context.
     pub memory_bytes: u64,
-    /// What [`Fingerprint`] gives for the weights, unless [`Options`] left that out.
+    /// What [`WeightsHash`] gives for the weights, unless [`Options`] left that out.
     pub sha256: Option<String>,
     /// What a user should know: guesses made, and matrices that are not held as was asked.
     pub notices: Vec<String>,
@@ -140,23 +140,23 @@ pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 /// `None`: f16 and bf16 as f32, and quantised types other than q8_0 and q4_0 as q8_0.
 ///
 /// # Errors
-/// As [`sort`] and [`Loader`].
+/// As [`classify`] and [`Loader`].
 pub fn load(files: &[ModelFile<'_>], precision: Option<Precision>, progress: &mut Progress<'_>) -> Result<Loaded> {
-    let heads: Vec<_> = files
+    let prefixes: Vec<_> = files
         .iter()
-        .map(|file| Head {
+        .map(|file| FilePrefix {
             name: file.name,
             size: Some(file.bytes.len() as u64),
-            bytes: &file.bytes[..file.bytes.len().min(HEAD_BYTES)],
+            bytes: &file.bytes[..file.bytes.len().min(SNIFF_BYTES)],
         })
         .collect();
-    let sorted = sort(&heads)?;
-    let companions = sorted.companions.iter().map(|(place, name)| ModelFile { name, bytes: files[*place].bytes });
+    let classified = classify(&prefixes)?;
+    let companions = classified.companions.iter().map(|(place, name)| ModelFile { name, bytes: files[*place].bytes });
     let companions: Vec<_> = companions.collect();
-    let streams: Vec<_> = sorted.streams.iter().map(|(_, stream)| stream.clone()).collect();
+    let streams: Vec<_> = classified.weights.iter().map(|(_, stream)| stream.clone()).collect();
     let mut loader = Loader::new(&companions, streams, Options { precision, ..Options::default() })?;
-    loader.note(&sorted.notices);
-    for (place, stream) in &sorted.streams {
+    loader.note(&classified.notices);
+    for (place, stream) in &classified.weights {
         loader.begin_file(&stream.name)?;
         for piece in files[*place].bytes.chunks(PIECE_BYTES) {
             if loader.push(piece)? == Flow::Enough {

@@ -5,7 +5,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_transformers::quantized_var_builder::VarBuilder;
 
 use super::loader::held_in_f32;
-use super::parts::Slot;
+use super::tensors::TensorId;
 use super::{gguf, safetensors};
 
 fn assert_same(got: &Tensor, expected: &Tensor, name: &str) {
@@ -19,8 +19,8 @@ fn gguf_tensors_are_those_of_the_quantised_var_builder() {
     for file in ["f32", "f16", "q8_0", "q4_0", "q5_1", "k256-q4_k_m", "k256-q6_k"] {
         let bytes = std::fs::read(format!("tests/fixtures/gguf/{file}.gguf")).unwrap();
         let oracle = VarBuilder::from_gguf_buffer(&bytes, &Device::Cpu).unwrap();
-        for (slot, got) in held_in_f32(&[], &bytes) {
-            let name = gguf::NAMES.name(slot);
+        for (id, got) in held_in_f32(&[], &bytes) {
+            let name = gguf::NAMES.name(id);
             let expected = oracle.get(got.dims(), &name).unwrap().dequantize(&Device::Cpu).unwrap();
             assert_same(&got, &expected, &format!("{file}: {name}"));
         }
@@ -41,8 +41,8 @@ fn safetensors_are_those_of_candle_turned_around_where_they_must_be() {
                 .unwrap();
             oracle.load(&key, &Device::Cpu).unwrap().to_dtype(DType::F32).unwrap()
         };
-        for (slot, got) in held_in_f32(&config, &bytes) {
-            let name = safetensors::NAMES.name(slot);
+        for (id, got) in held_in_f32(&config, &bytes) {
+            let name = safetensors::NAMES.name(id);
             let expected = find(&name);
             let turned = ["c_attn.weight", "c_proj.weight", "c_fc.weight"].iter().any(|end| name.ends_with(end));
             let expected = if turned { expected.t().unwrap() } else { expected };
@@ -57,7 +57,7 @@ fn every_tensor_of_the_model_is_compared() {
     let held = held_in_f32(&[], &bytes);
     let config = crate::gpt2::Config { n_layer: 2, ..Default::default() };
     assert!(held.keys().copied().eq({
-        let mut all: Vec<_> = Slot::needed(&config, true).collect();
+        let mut all: Vec<_> = TensorId::needed(&config, true).collect();
         all.sort();
         all
     }));

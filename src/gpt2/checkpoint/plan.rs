@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use candle_core::quantized::GgmlDType;
 
 use super::assemble::missing;
-use super::budget::Found;
+use super::budget::TensorMeta;
 use super::header::{Header, TensorInfo};
-use super::parts::{self, Names, Part, Slot};
+use super::tensors::{self, Names, TensorId, TensorKind};
 use super::wrapped::{self, Wrapping};
 use super::{Format, gguf, kinds, safetensors};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ pub(super) struct Planned {
     /// Its name in the file.
     pub name: String,
     /// Where it belongs, and the type of its numbers; none if it is left out.
-    pub keep: Option<(Slot, GgmlDType)>,
+    pub keep: Option<(TensorId, GgmlDType)>,
     /// Where its data begins in the file.
     pub begin: u64,
     /// Where its data ends.
@@ -48,7 +48,7 @@ pub(super) fn plan(
     file: usize,
     files: &[String],
     config: Option<&Config>,
-    found: &mut BTreeMap<Slot, Found>,
+    found: &mut BTreeMap<TensorId, TensorMeta>,
     left_out: &mut Vec<String>,
 ) -> Result<Plan> {
     let names = header.format.names();
@@ -71,17 +71,17 @@ pub(super) fn plan(
             plan.push_back(planned);
             continue;
         }
-        let slot = names.slot(plain).filter(|slot| config.is_none_or(|config| is_of(*slot, config)));
-        let slot = slot.ok_or_else(|| {
+        let id = names.id(plain).filter(|id| config.is_none_or(|config| is_of(*id, config)));
+        let id = id.ok_or_else(|| {
             // The first that is not GPT-2's may be one of many models; another tells which.
             let mut names = header.tensors.iter().map(|tensor| tensor.name.as_str());
             unexpected(names.find(|name| kinds::architecture(name).is_some()).unwrap_or(&tensor.name))
         })?;
         let dtype = tensor.dtype.ok_or_else(|| unreadable(header.format, tensor))?;
-        let shape = shape(names, slot, tensor, config)?;
-        planned.keep = Some((slot, dtype));
+        let shape = shape(names, id, tensor, config)?;
+        planned.keep = Some((id, dtype));
         plan.push_back(planned);
-        if let Some(first) = found.insert(slot, Found { shape, dtype, file }) {
+        if let Some(first) = found.insert(id, TensorMeta { shape, dtype, file }) {
             let (first, second) = (&files[first.file], &files[file]);
             let places =
                 if first == second { format!("twice in {first}") } else { format!("in {first} and in {second}") };
@@ -115,14 +115,14 @@ pub(super) fn without(left_out: &[String]) -> Option<String> {
     Some(format!("{first}{others}: a head for another task than writing text, which was left out"))
 }
 
-fn is_of(slot: Slot, config: &Config) -> bool {
-    slot.block.is_none_or(|block| block < config.n_layer)
+fn is_of(id: TensorId, config: &Config) -> bool {
+    id.block.is_none_or(|block| block < config.n_layer)
 }
 
 /// The shape of a tensor as `[out, in]`, if it is right.
-fn shape(names: &Names, slot: Slot, tensor: &TensorInfo, config: Option<&Config>) -> Result<Vec<usize>> {
+fn shape(names: &Names, id: TensorId, tensor: &TensorInfo, config: Option<&Config>) -> Result<Vec<usize>> {
     let mut shape = tensor.shape.clone();
-    match config.map(|config| names.stored_shape(slot, config)) {
+    match config.map(|config| names.stored_shape(id, config)) {
         Some(expected) if expected != shape => Err(Error::new(
             ErrorKind::WrongShape,
             format!(
@@ -135,16 +135,16 @@ fn shape(names: &Names, slot: Slot, tensor: &TensorInfo, config: Option<&Config>
                 }
             ),
         )),
-        None if shape.len() != slot.rank() || shape.contains(&0) => Err(Error::new(
+        None if shape.len() != id.rank() || shape.contains(&0) => Err(Error::new(
             ErrorKind::WrongShape,
             format!(
                 "the tensor {} has the shape {shape:?}, and a GPT-2's has {} dimensions, none of them 0",
                 tensor.name,
-                slot.rank()
+                id.rank()
             ),
         )),
         _ => {
-            if names.turns(slot) {
+            if names.turns(id) {
                 shape.reverse();
             }
             Ok(shape)
@@ -168,15 +168,16 @@ fn unreadable(format: Format, tensor: &TensorInfo) -> Error {
 /// # Errors
 /// `MissingTensor` if a tensor that decides something is not there, `UnsupportedModel` if the width gives no number of
 /// heads, `WrongShape` if the shapes contradict each other, and those of [`Config::checked`].
-pub(super) fn infer(found: &BTreeMap<Slot, Found>, names: &Names) -> Result<(Config, String)> {
-    let first_up = Slot { block: Some(0), part: Part::MlpUp, bias: false };
-    for slot in [Slot::single(Part::TokenEmbedding), Slot::single(Part::PositionEmbedding), first_up] {
-        if !found.contains_key(&slot) {
-            return Err(missing(names, slot));
+pub(super) fn infer(found: &BTreeMap<TensorId, TensorMeta>, names: &Names) -> Result<(Config, String)> {
+    let first_up = TensorId { block: Some(0), part: TensorKind::MlpUp, bias: false };
+    for id in [TensorId::single(TensorKind::TokenEmbedding), TensorId::single(TensorKind::PositionEmbedding), first_up]
+    {
+        if !found.contains_key(&id) {
+            return Err(missing(names, id));
         }
     }
-    let shapes = found.iter().map(|(slot, found)| (*slot, found.shape.clone())).collect();
-    let Some(config) = parts::infer(&shapes) else {
+    let shapes = found.iter().map(|(id, found)| (*id, found.shape.clone())).collect();
+    let Some(config) = tensors::infer(&shapes) else {
         return Err(Error::new(
             ErrorKind::UnsupportedModel,
             "the weights alone do not say how many attention heads the model has; give the config.json from the same \
@@ -184,12 +185,12 @@ pub(super) fn infer(found: &BTreeMap<Slot, Found>, names: &Names) -> Result<(Con
         ));
     };
     let config = config.checked()?;
-    for (slot, shape) in &shapes {
-        let (has, says) = (shape, slot.shape(&config));
+    for (id, shape) in &shapes {
+        let (has, says) = (shape, id.shape(&config));
         if *has != says {
             return Err(Error::new(
                 ErrorKind::WrongShape,
-                format!("the tensor {} has the shape {has:?}, and the other tensors say {says:?}", names.name(*slot)),
+                format!("the tensor {} has the shape {has:?}, and the other tensors say {says:?}", names.name(*id)),
             ));
         }
     }
@@ -206,22 +207,22 @@ pub(super) fn infer(found: &BTreeMap<Slot, Found>, names: &Names) -> Result<(Con
 ///
 /// # Errors
 /// `MissingTensor`, `UnexpectedTensor` or `WrongShape` if the parts do not belong together.
-pub(super) fn join(config: Config, found: &BTreeMap<Slot, Found>, names: &Names) -> Result<Config> {
-    let embedding = Slot::single(Part::TokenEmbedding);
+pub(super) fn join(config: Config, found: &BTreeMap<TensorId, TensorMeta>, names: &Names) -> Result<Config> {
+    let embedding = TensorId::single(TensorKind::TokenEmbedding);
     let vocab_size = found.get(&embedding).and_then(|found| found.shape.first().copied());
     let vocab_size = vocab_size.ok_or_else(|| missing(names, embedding))?;
     let config = Config { vocab_size, ..config }.checked()?;
-    for (slot, Found { shape, .. }) in found {
-        if !is_of(*slot, &config) {
-            return Err(unexpected(&names.name(*slot)));
+    for (id, TensorMeta { shape, .. }) in found {
+        if !is_of(*id, &config) {
+            return Err(unexpected(&names.name(*id)));
         }
-        let says = slot.shape(&config);
+        let says = id.shape(&config);
         if *shape != says {
             return Err(Error::new(
                 ErrorKind::WrongShape,
                 format!(
                     "the tensor {} has the shape {shape:?}, and the first part says {says:?}; do the parts belong together?",
-                    names.name(*slot)
+                    names.name(*id)
                 ),
             ));
         }
@@ -233,15 +234,15 @@ pub(super) fn join(config: Config, found: &BTreeMap<Slot, Found>, names: &Names)
 ///
 /// # Errors
 /// `MissingTensor`.
-pub(super) fn check_complete(found: &BTreeMap<Slot, Found>, config: &Config, names: &Names) -> Result<()> {
-    match all(found, config).find(|slot| !found.contains_key(slot)) {
+pub(super) fn check_complete(found: &BTreeMap<TensorId, TensorMeta>, config: &Config, names: &Names) -> Result<()> {
+    match all(found, config).find(|id| !found.contains_key(id)) {
         None => Ok(()),
-        Some(slot) => Err(missing(names, slot)),
+        Some(id) => Err(missing(names, id)),
     }
 }
 
 /// Every tensor the model has in the end.
-pub(super) fn all(found: &BTreeMap<Slot, Found>, config: &Config) -> impl Iterator<Item = Slot> {
-    let head = !config.tie_word_embeddings || found.contains_key(&Slot::single(Part::Head));
-    Slot::needed(config, head)
+pub(super) fn all(found: &BTreeMap<TensorId, TensorMeta>, config: &Config) -> impl Iterator<Item = TensorId> {
+    let head = !config.tie_word_embeddings || found.contains_key(&TensorId::single(TensorKind::LmHead));
+    TensorId::needed(config, head)
 }

@@ -1,13 +1,13 @@
 //! Companions whose names say nothing, as in the caches of Hugging Face and Ollama, by what they hold.
 
+use super::classify::FilePrefix;
 use super::names::published;
-use super::sort::Head;
 
 /// Tokens that the beginning of a vocabulary has at least.
 const SOME_TOKENS: usize = 20;
 
 /// The name under which a file belongs to a model, if its own name does not say what it is and its content does.
-pub(super) fn companion(file: &Head<'_>) -> Option<String> {
+pub(super) fn companion(file: &FilePrefix<'_>) -> Option<String> {
     let name = published(file.name);
     let says_nothing = |ending: &str| ending.len() > 8 || ending.bytes().all(|byte| byte.is_ascii_digit());
     if name.rsplit_once('.').is_some_and(|(_, ending)| !says_nothing(ending)) {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn recognised(name: &str, text: &[u8]) -> Option<String> {
-        companion(&Head { name, size: None, bytes: text })
+        companion(&FilePrefix { name, size: None, bytes: text })
     }
 
     #[test]

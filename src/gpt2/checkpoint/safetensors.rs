@@ -8,24 +8,24 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Format;
 use super::header::{Header, MOST_HEADER_BYTES, TensorInfo, Unread};
-use super::parts::{Names, Part, block_number};
+use super::tensors::{Names, TensorKind, block_number};
 use crate::error::{Error, ErrorKind};
 
 pub(super) const NAMES: Names = Names {
     block: "h",
     single: [
-        ("wte", Part::TokenEmbedding),
-        ("wpe", Part::PositionEmbedding),
-        ("ln_f", Part::Norm),
-        ("lm_head", Part::Head),
+        ("wte", TensorKind::TokenEmbedding),
+        ("wpe", TensorKind::PositionEmbedding),
+        ("ln_f", TensorKind::Norm),
+        ("lm_head", TensorKind::LmHead),
     ],
     of_block: [
-        ("ln_1", Part::AttentionNorm),
-        ("attn.c_attn", Part::Qkv),
-        ("attn.c_proj", Part::AttentionOutput),
-        ("ln_2", Part::MlpNorm),
-        ("mlp.c_fc", Part::MlpUp),
-        ("mlp.c_proj", Part::MlpDown),
+        ("ln_1", TensorKind::AttentionNorm),
+        ("attn.c_attn", TensorKind::Qkv),
+        ("attn.c_proj", TensorKind::AttentionOutput),
+        ("ln_2", TensorKind::MlpNorm),
+        ("mlp.c_fc", TensorKind::MlpUp),
+        ("mlp.c_proj", TensorKind::MlpDown),
     ],
     inputs_first: true,
 };

@@ -80,7 +80,7 @@ impl<'a> Wrapping<'a> {
 fn split(tensor: &str) -> Option<(&str, &str)> {
     let starts = std::iter::once(0).chain(tensor.match_indices('.').map(|(at, _)| at + 1));
     let mut splits = starts.map(|at| tensor.split_at(at));
-    splits.find(|(_, name)| NAMES.slot(name).is_some() || is_buffer(name))
+    splits.find(|(_, name)| NAMES.id(name).is_some() || is_buffer(name))
 }
 
 /// Whether a tensor is part of a head that another task was trained with: nothing in the transformer, and not needed for

@@ -54,15 +54,15 @@ pub(super) fn log_softmax(logits: &[f64]) -> Vec<f64> {
     logits.iter().map(|&logit| logit - best - sum.ln()).collect()
 }
 
-/// The first token at which the weights, in the order of ids, add up to more than the coin's part of them.
-pub(super) fn walk(weights: &[(u32, f64)], coin: f64) -> u32 {
+/// The first token at which the weights, in the order of ids, add up to more than the u's part of them.
+pub(super) fn walk(weights: &[(u32, f64)], u: f64) -> u32 {
     let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
     let mut sum = 0.0;
     let reached = weights.iter().find(|(_, weight)| {
         sum += weight;
-        sum > coin * total
+        sum > u * total
     });
-    reached.expect("a coin shows less than 1").0
+    reached.expect("a u shows less than 1").0
 }
 
 fn penalised(settings: &Settings, history: &[u32], logits: &[f32]) -> Vec<f32> {

@@ -7,7 +7,7 @@ use tokenizers::models::bpe::Vocab;
 
 use crate::error::Result;
 
-use super::parts::Unknown;
+use super::spec::Unknown;
 use super::{bad, quoted};
 
 /// The character that stands for each byte in the spelling of a token: the byte's own where it is printable Latin-1,

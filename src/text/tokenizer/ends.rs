@@ -9,8 +9,8 @@ use crate::error::ErrorKind;
 use crate::json;
 
 use super::files::find;
-use super::parts::{Named, Parts};
 use super::quoted;
+use super::spec::{Named, TokenizerSpec};
 
 /// The tokens that end a text.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Ends {
     }
 }
 
-impl Parts {
+impl TokenizerSpec {
     /// Takes the ids that `generation_config.json` and `config.json` among `files` name as the end of a text, as
     /// transformers does. A file that cannot be read, or a value that is no id, is told in a notice: a model can be used
     /// without.

@@ -11,7 +11,7 @@ use crate::foreign_tokenizer;
 use crate::json as json_file;
 
 use super::added::AddedToken;
-use super::parts::{Named, Parts, check_id, in_order};
+use super::spec::{Named, TokenizerSpec, check_id, in_order};
 use super::{END_OF_TEXT, Tokenizer, bad, json, quoted};
 
 impl Tokenizer {
@@ -24,7 +24,7 @@ impl Tokenizer {
     /// # Errors
     /// [`ErrorKind::BadTokenizer`](crate::error::ErrorKind::BadTokenizer) if a file is missing or not of its form, asks
     /// for something that would change the ids and is not supported (the sentence names it), or as
-    /// [`from_parts`](Self::from_parts).
+    /// [`from_spec`](Self::from_spec).
     pub fn from_files(files: &[(&str, &[u8])]) -> Result<Self> {
         let find = |name: &str| find(files, name);
         let mut parts = match find(json::NAME) {
@@ -60,7 +60,7 @@ impl Tokenizer {
         }
         give_roles(&mut parts, roles, around);
         parts.read_ends(files);
-        Self::from_parts(parts)
+        Self::from_spec(parts)
     }
 }
 
@@ -125,7 +125,7 @@ fn by_id(added: HashMap<String, u32>) -> Result<BTreeMap<u32, AddedToken>> {
 }
 
 /// The parts that `vocab.json` and `merges.txt` hold.
-pub(super) fn vocab_merges(vocab_json: &[u8], merges_txt: &[u8]) -> Result<Parts> {
+pub(super) fn vocab_merges(vocab_json: &[u8], merges_txt: &[u8]) -> Result<TokenizerSpec> {
     let tokens = in_order(parse("vocab.json", TOKENS_AND_IDS, vocab_json)?, "vocab.json")?;
     let merges = merges_txt.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(merges_txt);
     refuse_other_text(merges)?;
@@ -137,7 +137,7 @@ pub(super) fn vocab_merges(vocab_json: &[u8], merges_txt: &[u8]) -> Result<Parts
         true => String::new(),
         false => line.trim_end_matches([' ', '\t', '\r']).to_owned(),
     });
-    Ok(Parts { tokens, merges: merges.collect(), lines: true, ..Parts::default() })
+    Ok(TokenizerSpec { tokens, merges: merges.collect(), lines: true, ..TokenizerSpec::default() })
 }
 
 /// Refuses what plainly is no list of merges. A merge may begin as a web page or a JSON file does, but no line of one
@@ -182,7 +182,7 @@ fn refuse_other_class(config: &[u8]) -> Result<()> {
 }
 
 /// Adds the tokens that file `name` gives at their ids.
-fn add(parts: &mut Parts, name: &str, added: BTreeMap<u32, AddedToken>) -> Result<()> {
+fn add(parts: &mut TokenizerSpec, name: &str, added: BTreeMap<u32, AddedToken>) -> Result<()> {
     let mut known: HashSet<String> = parts.added.iter().map(|token| token.content.clone()).collect();
     for (id, token) in added {
         let (content, place) = (&token.content, id as usize);
@@ -206,12 +206,12 @@ fn add(parts: &mut Parts, name: &str, added: BTreeMap<u32, AddedToken>) -> Resul
 
 /// Takes the special tokens that `fields` name (`eos_token`, `pad_token`, ...) and the vocabulary has.
 fn name_special(
-    parts: &mut Parts,
+    parts: &mut TokenizerSpec,
     roles: &mut Roles,
     file: &str,
     fields: &serde_json::Map<String, Value>,
 ) -> Result<()> {
-    let Parts { tokens, added, .. } = parts;
+    let TokenizerSpec { tokens, added, .. } = parts;
     let vocabulary: HashSet<&str> = tokens.iter().flatten().map(String::as_str).collect();
     let mut places: HashMap<String, usize> =
         added.iter().enumerate().map(|(index, token)| (token.content.clone(), index)).collect();
@@ -254,10 +254,10 @@ fn name_special(
 
 /// Makes the tokens with a role what they are. One that the vocabulary lacks gets the next id, that of the beginning
 /// before that of the end, as transformers gives them.
-fn give_roles(parts: &mut Parts, roles: Roles, around: Around) {
+fn give_roles(parts: &mut TokenizerSpec, roles: Roles, around: Around) {
     let Roles { bos, eos: named } = roles;
     parts.eos = named.last().map(|(content, _)| content.clone());
-    let lacks = |parts: &Parts, content: &str| !parts.tokens.iter().flatten().any(|token| token == content);
+    let lacks = |parts: &TokenizerSpec, content: &str| !parts.tokens.iter().flatten().any(|token| token == content);
     let eos_is_new = parts.eos.as_deref().is_some_and(|content| lacks(parts, content));
     let needed = [bos.clone().filter(|_| eos_is_new || around.bos), parts.eos.clone()];
     for content in needed.into_iter().flatten() {
@@ -282,7 +282,7 @@ fn give_roles(parts: &mut Parts, roles: Roles, around: Around) {
     }
 }
 
-impl Parts {
+impl TokenizerSpec {
     fn id_of(&self, content: &str) -> Option<u32> {
         (0..).zip(&self.tokens).find(|(_, token)| token.as_deref() == Some(content)).map(|(id, _)| id)
     }

@@ -3,7 +3,7 @@
 //! It is read here rather than by the library's loader. That one takes every pipeline there is, so that afterwards
 //! nobody could tell which of them this crate's own word splitting and byte decoding stand for; it gives added tokens
 //! other ids than the file says where the two disagree; it panics on some broken merges, while everything here ends in
-//! [`Parts`], whose checks hold for every form of file; and it would bring the code of all its pipelines into the
+//! [`TokenizerSpec`], whose checks hold for every form of file; and it would bring the code of all its pipelines into the
 //! module. In the tests it is the oracle.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::json::parse;
 
 use super::added::AddedToken;
 use super::bad;
-use super::parts::{Parts, Unknown, in_order};
+use super::spec::{TokenizerSpec, Unknown, in_order};
 
 pub(super) const NAME: &str = "tokenizer.json";
 
@@ -88,7 +88,7 @@ struct ModelKind {
 ///
 /// # Errors
 /// `BadTokenizer` if it is no such file, or holds something that would change the ids and is not supported.
-pub(super) fn parts(bytes: &[u8]) -> Result<Parts> {
+pub(super) fn parts(bytes: &[u8]) -> Result<TokenizerSpec> {
     let form = "a tokenizer as Hugging Face's library writes it";
     let kind: Kind = parse(ErrorKind::BadTokenizer, NAME, form, bytes)?;
     if let Some(kind) = kind.model.r#type.filter(|kind| kind != "BPE") {
@@ -120,7 +120,7 @@ pub(super) fn parts(bytes: &[u8]) -> Result<Parts> {
     if let Some(step) = steps(&decoder, "decoders").into_iter().find(|step| kind_of(step) != "ByteLevel") {
         return Err(unsupported("the decoder", kind_of(step)));
     }
-    let (add_prefix_space, split_words) = byte_level(&pre_tokenizer)?;
+    let (add_prefix_space, pre_tokenize) = byte_level(&pre_tokenizer)?;
 
     let mut vocab = model.vocab;
     let mut added = Vec::with_capacity(added_tokens.len());
@@ -135,7 +135,7 @@ pub(super) fn parts(bytes: &[u8]) -> Result<Parts> {
         Merge::Text(merge) => merge,
         Merge::Pair(left, right) => format!("{left} {right}"),
     });
-    Ok(Parts {
+    Ok(TokenizerSpec {
         tokens: in_order(vocab, NAME)?,
         merges: merges.collect(),
         // The tokens of a fallback would be bytes of the spelling, which no decoder turns back: such a prompt is refused.
@@ -147,8 +147,8 @@ pub(super) fn parts(bytes: &[u8]) -> Result<Parts> {
         before,
         after,
         add_prefix_space,
-        split_words,
-        ..Parts::default()
+        pre_tokenize,
+        ..TokenizerSpec::default()
     })
 }
 

@@ -182,7 +182,7 @@ fn without_two_bytes() -> (Vec<Option<String>>, Vec<String>) {
 #[test]
 fn a_byte_without_a_token_is_refused_by_the_character_it_is_of() {
     let (tokens, merges) = without_two_bytes();
-    let tokenizer = Tokenizer::from_parts(Parts { tokens, merges, ..Parts::default() }).unwrap();
+    let tokenizer = Tokenizer::from_spec(TokenizerSpec { tokens, merges, ..TokenizerSpec::default() }).unwrap();
     assert!(tokenizer.notices()[0].contains("2 of the 256 bytes, such as 0x7E ('~')"), "{:?}", tokenizer.notices());
     assert_eq!(tokenizer.decode(&tokenizer.encode("the ñ", false).unwrap_or_default()), "");
     for (text, character, byte) in [("the À way", "'À'", "0xC3"), ("a~", "'~'", "0x7E")] {
@@ -217,7 +217,8 @@ fn a_text_has_at_least_as_many_tokens_as_are_told() {
     tokens.push(Some("<mask>".to_owned()));
     let mask = AddedToken { lstrip: true, special: false, ..AddedToken::special("<mask>") };
     let unknown = Some(Unknown { content: "<mask>".to_owned(), fuse: true });
-    let tokenizer = Tokenizer::from_parts(Parts { tokens, merges, added: vec![mask], unknown, ..Parts::default() });
+    let tokenizer =
+        Tokenizer::from_spec(TokenizerSpec { tokens, merges, added: vec![mask], unknown, ..TokenizerSpec::default() });
     let tokenizer = tokenizer.unwrap();
     for text in [" ".repeat(10_000) + "<mask>", "~".repeat(10_000), "\u{3000}<mask>".repeat(99), "the way".repeat(99)] {
         let ids = tokenizer.prompt(&text, false).unwrap();

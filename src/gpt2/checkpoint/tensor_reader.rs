@@ -6,23 +6,23 @@ use candle_core::CpuStorage;
 use candle_core::quantized::GgmlDType;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpt2::linear::{Matrix, Precision};
-use crate::gpt2::matrix_builder::MatrixBuilder;
+use crate::gpt2::matrix::MatrixBuilder;
+use crate::gpt2::matrix::{Matrix, Precision};
 use crate::gpt2::memory;
 
 /// Rows are turned into numbers in pieces of about this many bytes.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// A tensor as the model keeps it.
-pub(super) enum Held {
-    Plain(Vec<f32>),
+pub(super) enum LoadedTensor {
+    Vector(Vec<f32>),
     Matrix(Matrix),
 }
 
 /// What becomes of the numbers.
 pub(super) enum Target {
     /// They stay 32-bit floats.
-    Plain(Vec<f32>),
+    Vector(Vec<f32>),
     /// They go into a matrix of this precision.
     Matrix(MatrixBuilder, Precision),
 }
@@ -30,19 +30,19 @@ pub(super) enum Target {
 impl Target {
     /// Room for a tensor that stays as it is.
     pub fn plain(shape: &[usize]) -> Result<Self> {
-        Ok(Self::Plain(memory::room(shape.iter().product())?))
+        Ok(Self::Vector(memory::try_with_capacity(shape.iter().product())?))
     }
 
     fn precision(&self) -> Precision {
         match self {
-            Self::Plain(_) => Precision::F32,
+            Self::Vector(_) => Precision::F32,
             Self::Matrix(_, precision) => *precision,
         }
     }
 }
 
 /// Takes the data of one tensor in pieces of any size.
-pub(super) struct Receiver {
+pub(super) struct TensorReader {
     /// The tensor's name, for errors.
     name: String,
     dtype: GgmlDType,
@@ -56,7 +56,7 @@ pub(super) struct Receiver {
     target: Target,
 }
 
-impl Receiver {
+impl TensorReader {
     /// A receiver for the tensor `name` of `dtype`, whose rows have `row` numbers and take `bytes` in all.
     pub fn new(name: &str, dtype: GgmlDType, row: usize, bytes: u64, target: Target) -> Self {
         let row_bytes = row / dtype.block_size() * dtype.type_size();
@@ -90,10 +90,10 @@ impl Receiver {
     }
 
     /// The tensor, whose data is complete.
-    pub fn finish(self) -> Result<Held> {
+    pub fn finish(self) -> Result<LoadedTensor> {
         Ok(match self.target {
-            Target::Plain(numbers) => Held::Plain(numbers),
-            Target::Matrix(builder, _) => Held::Matrix(builder.finish()?),
+            Target::Vector(numbers) => LoadedTensor::Vector(numbers),
+            Target::Matrix(builder, _) => LoadedTensor::Matrix(builder.finish()?),
         })
     }
 
@@ -113,23 +113,23 @@ impl Receiver {
         let CpuStorage::F32(numbers) = self.dtype.from_data(Cow::Borrowed(bytes)).dequantize(count)? else {
             return Err(Error::new(ErrorKind::Engine, "the tensor library gave other numbers than f32"));
         };
-        let greatest = precision.greatest();
+        let max = precision.max();
         // Also false for what is no number.
-        if !numbers.iter().all(|number| number.abs() <= greatest) {
+        if !numbers.iter().all(|number| number.abs() <= max) {
             if !numbers.iter().all(|number| number.is_finite()) {
                 return Err(not_finite(&self.name));
             }
             return Err(Error::new(
                 ErrorKind::UnsupportedModel,
                 format!(
-                    "the tensor {} holds numbers over {greatest}, which {} cannot hold; load the model in f32",
+                    "the tensor {} holds numbers over {max}, which {} cannot hold; load the model in f32",
                     self.name,
                     precision.name()
                 ),
             ));
         }
         match &mut self.target {
-            Target::Plain(held) => held.extend_from_slice(&numbers),
+            Target::Vector(held) => held.extend_from_slice(&numbers),
             Target::Matrix(builder, _) => builder.push(&numbers)?,
         }
         Ok(())

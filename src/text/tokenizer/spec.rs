@@ -14,11 +14,11 @@ use super::ends::Ends;
 use super::{END_OF_TEXT, Tokenizer, bad, quoted};
 
 /// The ids a vocabulary with holes may have: a file of a few bytes must not ask for the memory of more.
-const MOST_IDS: usize = 1 << 20;
+const MAX_IDS: usize = 1 << 20;
 
 /// What a tokenizer is made of, whatever files it stood in. The default is GPT-2's, but for vocabulary and merges.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct TokenizerSpec {
     /// All tokens in the order of their ids, in the byte-level spelling (`Ġ` for a space); added tokens as they are
     /// written; `None` for an id that was not given to a token.
     pub tokens: Vec<Option<String>>,
@@ -42,7 +42,7 @@ pub struct Parts {
     /// Whether text that does not begin with a space is given one.
     pub add_prefix_space: bool,
     /// Whether text is cut by GPT-2's pattern before the merges; if not, they go across words.
-    pub split_words: bool,
+    pub pre_tokenize: bool,
     /// What a user should know of how the files were read.
     pub notices: Vec<String>,
 }
@@ -65,7 +65,7 @@ pub struct Unknown {
     pub fuse: bool,
 }
 
-impl Default for Parts {
+impl Default for TokenizerSpec {
     fn default() -> Self {
         Self {
             tokens: Vec::new(),
@@ -78,7 +78,7 @@ impl Default for Parts {
             before: Vec::new(),
             after: Vec::new(),
             add_prefix_space: false,
-            split_words: true,
+            pre_tokenize: true,
             notices: Vec::new(),
         }
     }
@@ -91,9 +91,9 @@ impl Tokenizer {
     /// [`ErrorKind::BadTokenizer`](crate::error::ErrorKind::BadTokenizer) if a token stands there twice, the merges are
     /// not of bytes, there are none, a merge is malformed, stands there twice, or makes or needs something that is no
     /// token, or an added token, the named end-of-text token or one to put around prompts is no token.
-    pub fn from_parts(parts: Parts) -> Result<Self> {
-        let Parts { tokens, merges, lines, unknown, mut added, eos, .. } = parts;
-        let Parts { ends, before, after, add_prefix_space, split_words, mut notices, .. } = parts;
+    pub fn from_spec(parts: TokenizerSpec) -> Result<Self> {
+        let TokenizerSpec { tokens, merges, lines, unknown, mut added, eos, .. } = parts;
+        let TokenizerSpec { ends, before, after, add_prefix_space, pre_tokenize, mut notices, .. } = parts;
         let mut digest = Digester::default();
         digest.count(tokens.len());
         let mut vocab = Vocab::with_capacity(tokens.len());
@@ -137,7 +137,7 @@ impl Tokenizer {
         if add_prefix_space {
             digest.text("add_prefix_space");
         }
-        if !split_words {
+        if !pre_tokenize {
             digest.text("no_regex");
         }
         if let Some(Unknown { content, fuse }) = &unknown {
@@ -217,7 +217,7 @@ impl Tokenizer {
             fused: if fuses { missing } else { Vec::new() },
             added,
             add_prefix_space,
-            split_words,
+            pre_tokenize,
             before,
             after,
             ends,
@@ -294,7 +294,7 @@ pub(super) fn in_order(tokens: HashMap<String, u32>, name: &str) -> Result<Vec<O
 
 /// Refuses an id that would leave more holes than any vocabulary has: `count` tokens have a place already.
 pub(super) fn check_id(id: u32, token: &str, count: usize, name: &str) -> Result<()> {
-    if id as usize >= MOST_IDS.max(count) {
+    if id as usize >= MAX_IDS.max(count) {
         return Err(bad(format!("{name} gives {token:?} the id {id}, but has only {count} tokens")));
     }
     Ok(())

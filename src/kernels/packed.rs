@@ -7,7 +7,7 @@
 use super::{BLOCK, GROUP};
 
 /// A block of each of four outputs.
-pub trait Weights: Copy + PartialEq + 'static {
+pub trait PackedBlock: Copy + PartialEq + 'static {
     /// Four blocks of zeros.
     const ZERO: Self;
 
@@ -28,13 +28,13 @@ pub(super) const SIGN: u8 = 1 << 7;
 /// Four blocks of 8-bit numbers, -128 to 127, held as 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(16))]
-pub struct Q8 {
+pub struct Q8x4 {
     /// Four inputs of the first output, the same four of the second, third and fourth, and then the next four inputs.
     pub(super) quads: [[u8; 4 * GROUP]; BLOCK / 4],
     pub(super) scales: [f32; GROUP],
 }
 
-impl Weights for Q8 {
+impl PackedBlock for Q8x4 {
     const ZERO: Self = Self { quads: [[SIGN; 16]; 8], scales: [0.0; GROUP] };
     const NUMBERS: [i8; 7] = [-128, 127, -127, 0, 1, -65, 98];
 
@@ -61,7 +61,7 @@ impl Weights for Q8 {
 /// Four blocks of 4-bit numbers, -8 to 7, held as 0 to 15.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(16))]
-pub struct Q4 {
+pub struct Q4x4 {
     /// Eight inputs of each output after the other, and then the next eight. [`place`] says where in its four bytes an
     /// output has each.
     pub(super) eights: [[u8; 4 * GROUP]; BLOCK / 8],
@@ -80,7 +80,7 @@ pub(super) const fn place(input: usize) -> (usize, u32) {
     (2 * odd + pair / 2, 4 * (pair % 2) as u32)
 }
 
-impl Weights for Q4 {
+impl PackedBlock for Q4x4 {
     const ZERO: Self = Self { eights: [[OFFSET as u8 * 0x11; 16]; 4], scales: [0.0; GROUP] };
     const NUMBERS: [i8; 7] = [-8, 7, -7, 0, 1, -3, 5];
 
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn there_and_back<W: Weights + std::fmt::Debug>(blocks: &[[i8; BLOCK]; GROUP], scales: [f32; GROUP]) {
+    fn there_and_back<W: PackedBlock + std::fmt::Debug>(blocks: &[[i8; BLOCK]; GROUP], scales: [f32; GROUP]) {
         let mut held = W::ZERO;
         for (output, (numbers, scale)) in blocks.iter().zip(scales).enumerate() {
             held.set(output, numbers, scale);
@@ -130,8 +130,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_again(numbers: [[i8; BLOCK]; GROUP], scales: [f32; GROUP]) {
-            there_and_back::<Q8>(&numbers, scales);
-            there_and_back::<Q4>(&numbers.map(|row| row.map(|number| number >> 4)), scales);
+            there_and_back::<Q8x4>(&numbers, scales);
+            there_and_back::<Q4x4>(&numbers.map(|row| row.map(|number| number >> 4)), scales);
         }
     }
 }

@@ -1,26 +1,26 @@
 //! Weight matrices made row by row, while their numbers stream in: what is kept is allocated once, and nothing else of
-//! the matrix's size exists beside it, but for a matrix that comes turned around and must be quantised.
+//! the matrix's size exists beside it, except for a matrix that comes transposed and must be quantised.
 
 use std::sync::Arc;
 
-use super::blocks::Blocks;
-use super::linear::{BLOCK, Matrix, Precision};
-use super::memory;
-use super::panels::Panels;
-use super::quantise::{self, Block, Q4_0_BYTES, Q8_0_BYTES};
+use super::f32_matrix::F32Matrix;
+use super::packed_matrix::PackedMatrix;
+use super::quantise::{self, Q4_0_BYTES, Q8_0_BYTES, QuantBlock};
+use super::{Matrix, Precision};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::{Q4, Q8, Weights};
+use crate::gpt2::memory;
+use crate::kernels::{BLOCK, PackedBlock, Q4x4, Q8x4};
 
-/// Rows of a turned matrix that are gathered in one run through its memory.
+/// Rows of a transposed matrix that are gathered in one run through its memory.
 const GATHERED: usize = 16;
 
 /// In which order a file has the numbers of a matrix `[out, in]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum Layout {
     /// All weights of the first output, then of the second.
-    OutputsFirst,
+    RowMajor,
     /// All weights of the first input, then of the second: Hugging Face's `Conv1D`.
-    InputsFirst,
+    Transposed,
 }
 
 /// A matrix `[out, in]` in the making.
@@ -34,20 +34,20 @@ pub struct MatrixBuilder {
 
 enum State {
     /// Rows are put where they belong.
-    Rows(Numbers),
+    Rows(MatrixData),
     /// So are columns, in 32-bit floats.
-    Columns(Panels),
+    Columns(F32Matrix),
     /// A block needs 32 inputs of one output, so all of a `Conv1D` must be there first: `[in, out]`.
-    Turned(Vec<f32>, Precision),
+    Transposed(Vec<f32>, Precision),
     /// So far every row is that of another matrix.
-    Repeated(Matrix),
+    MaybeTied(Matrix),
 }
 
 /// What will be kept.
-enum Numbers {
-    F32(Panels),
-    Q8_0(Blocks<Q8>),
-    Q4_0(Blocks<Q4>),
+enum MatrixData {
+    F32(F32Matrix),
+    Q8_0(PackedMatrix<Q8x4>),
+    Q4_0(PackedMatrix<Q4x4>),
 }
 
 impl MatrixBuilder {
@@ -55,44 +55,44 @@ impl MatrixBuilder {
     ///
     /// # Errors
     /// `OutOfMemory`; `Engine` if its rows do not make blocks.
-    pub fn new(outputs: usize, inputs: usize, precision: Precision, order: Order) -> Result<Self> {
+    pub fn new(outputs: usize, inputs: usize, precision: Precision, order: Layout) -> Result<Self> {
         if precision != Precision::F32 && !inputs.is_multiple_of(BLOCK) {
             return Err(Error::new(ErrorKind::Engine, format!("rows of {inputs} numbers make no blocks of {BLOCK}")));
         }
         let state = match (precision, order) {
-            (Precision::F32, Order::InputsFirst) => State::Columns(Panels::room(outputs, inputs)?),
-            (_, Order::InputsFirst) => State::Turned(memory::room(outputs * inputs)?, precision),
-            (_, Order::OutputsFirst) => State::Rows(Numbers::room(outputs, inputs, precision)?),
+            (Precision::F32, Layout::Transposed) => State::Columns(F32Matrix::with_capacity(outputs, inputs)?),
+            (_, Layout::Transposed) => State::Transposed(memory::try_with_capacity(outputs * inputs)?, precision),
+            (_, Layout::RowMajor) => State::Rows(MatrixData::with_capacity(outputs, inputs, precision)?),
         };
         Ok(Self { outputs, inputs, taken: 0, state })
     }
 
     /// A matrix of the shape and precision of `other` that may turn out to be the same. While it is, it takes no
     /// memory, and if it is to the end, it is a clone of `other`.
-    pub fn perhaps(other: &Matrix) -> Self {
+    pub fn maybe_tied(other: &Matrix) -> Self {
         let (outputs, inputs) = other.shape();
-        Self { outputs, inputs, taken: 0, state: State::Repeated(other.clone()) }
+        Self { outputs, inputs, taken: 0, state: State::MaybeTied(other.clone()) }
     }
 
     /// Takes the next complete rows of the file (columns, if inputs come first), as finite numbers not beyond
-    /// [`Precision::greatest`].
+    /// [`Precision::max`].
     ///
     /// # Errors
     /// `OutOfMemory` if a matrix that began as another must be held after all.
     pub fn push(&mut self, rows: &[f32]) -> Result<()> {
         let (first, inputs) = (self.taken, self.inputs);
-        let width = if self.turned() { self.outputs } else { inputs };
+        let width = if self.transposed() { self.outputs } else { inputs };
         self.taken += rows.len() / width;
         match &mut self.state {
             State::Rows(numbers) => numbers.set_rows(first, rows, inputs),
-            State::Columns(panels) => {
+            State::Columns(held) => {
                 for (input, column) in (first..).zip(rows.chunks_exact(width)) {
-                    panels.set_column(input, column);
+                    held.set_column(input, column);
                 }
             }
-            State::Turned(turned, _) => turned.extend_from_slice(rows),
-            State::Repeated(other) => {
-                let mut piece = Numbers::room(rows.len() / inputs, inputs, other.precision())?;
+            State::Transposed(transposed, _) => transposed.extend_from_slice(rows),
+            State::MaybeTied(other) => {
+                let mut piece = MatrixData::with_capacity(rows.len() / inputs, inputs, other.precision())?;
                 piece.set_rows(0, rows, inputs);
                 let piece = piece.into_matrix();
                 self.compare(first, &piece)?;
@@ -102,8 +102,8 @@ impl MatrixBuilder {
     }
 
     /// Whether the file has the inputs first.
-    fn turned(&self) -> bool {
-        matches!(self.state, State::Columns(_) | State::Turned(..))
+    fn transposed(&self) -> bool {
+        matches!(self.state, State::Columns(_) | State::Transposed(..))
     }
 
     /// Takes the next complete rows as blocks of the file, which are those of the precision: nothing is rounded again.
@@ -114,16 +114,16 @@ impl MatrixBuilder {
         let (first, inputs) = (self.taken, self.inputs);
         let rows = match &mut self.state {
             State::Rows(numbers) => numbers.set_blocks(first, bytes, inputs)?,
-            State::Repeated(other) => {
+            State::MaybeTied(other) => {
                 let precision = other.precision();
                 let rows = bytes.len() / (precision.stored().type_size() * (inputs / BLOCK));
-                let mut piece = Numbers::room(rows, inputs, precision)?;
+                let mut piece = MatrixData::with_capacity(rows, inputs, precision)?;
                 piece.set_blocks(0, bytes, inputs)?;
                 let piece = piece.into_matrix();
                 self.compare(first, &piece)?;
                 rows
             }
-            State::Columns(_) | State::Turned(..) => return Err(no_blocks()),
+            State::Columns(_) | State::Transposed(..) => return Err(no_blocks()),
         };
         self.taken += rows;
         Ok(())
@@ -131,12 +131,12 @@ impl MatrixBuilder {
 
     /// Looks whether `piece` is what the other matrix has from row `first` on; if not, parts from it.
     fn compare(&mut self, first: usize, piece: &Matrix) -> Result<()> {
-        let State::Repeated(other) = &self.state else { return Ok(()) };
+        let State::MaybeTied(other) = &self.state else { return Ok(()) };
         let rows = piece.shape().0;
         if (0..rows).all(|row| same_row(other, first + row, piece, row)) {
             return Ok(());
         }
-        let mut own = Numbers::room(self.outputs, self.inputs, other.precision())?;
+        let mut own = MatrixData::with_capacity(self.outputs, self.inputs, other.precision())?;
         own.copy_rows(0, other, first)?;
         own.copy_rows(first, piece, rows)?;
         self.state = State::Rows(own);
@@ -148,41 +148,41 @@ impl MatrixBuilder {
     /// # Errors
     /// `OutOfMemory`; `Engine` if rows are missing.
     pub fn finish(self) -> Result<Matrix> {
-        let expected = if self.turned() { self.inputs } else { self.outputs };
+        let expected = if self.transposed() { self.inputs } else { self.outputs };
         let Self { outputs, inputs, taken, state } = self;
         if taken != expected {
             return Err(Error::new(ErrorKind::Engine, format!("a matrix got {taken} of its {expected} rows")));
         }
         match state {
             State::Rows(numbers) => Ok(numbers.into_matrix()),
-            State::Columns(panels) => Ok(Numbers::F32(panels).into_matrix()),
-            State::Repeated(other) => Ok(other),
-            State::Turned(turned, precision) => {
-                let mut numbers = Numbers::room(outputs, inputs, precision)?;
-                let mut rows = memory::room(GATHERED.min(outputs) * inputs)?;
+            State::Columns(held) => Ok(MatrixData::F32(held).into_matrix()),
+            State::MaybeTied(other) => Ok(other),
+            State::Transposed(transposed, precision) => {
+                let mut numbers = MatrixData::with_capacity(outputs, inputs, precision)?;
+                let mut rows = memory::try_with_capacity(GATHERED.min(outputs) * inputs)?;
                 rows.resize(GATHERED.min(outputs) * inputs, 0.0);
                 for first in (0..outputs).step_by(GATHERED) {
                     let count = GATHERED.min(outputs - first);
-                    for (input, column) in turned.chunks_exact(outputs).enumerate() {
+                    for (input, column) in transposed.chunks_exact(outputs).enumerate() {
                         for (row, number) in column[first..first + count].iter().enumerate() {
                             rows[row * inputs + input] = *number;
                         }
                     }
                     numbers.set_rows(first, &rows[..count * inputs], inputs);
                 }
-                drop(turned);
+                drop(transposed);
                 Ok(numbers.into_matrix())
             }
         }
     }
 }
 
-impl Numbers {
-    fn room(outputs: usize, inputs: usize, precision: Precision) -> Result<Self> {
+impl MatrixData {
+    fn with_capacity(outputs: usize, inputs: usize, precision: Precision) -> Result<Self> {
         Ok(match precision {
-            Precision::F32 => Self::F32(Panels::room(outputs, inputs)?),
-            Precision::Q8_0 => Self::Q8_0(Blocks::room(outputs, inputs)?),
-            Precision::Q4_0 => Self::Q4_0(Blocks::room(outputs, inputs)?),
+            Precision::F32 => Self::F32(F32Matrix::with_capacity(outputs, inputs)?),
+            Precision::Q8_0 => Self::Q8_0(PackedMatrix::with_capacity(outputs, inputs)?),
+            Precision::Q4_0 => Self::Q4_0(PackedMatrix::with_capacity(outputs, inputs)?),
         })
     }
 
@@ -191,7 +191,7 @@ impl Numbers {
         for (output, row) in (first..).zip(rows.chunks_exact(inputs)) {
             let blocks = row.as_chunks::<BLOCK>().0.iter();
             match self {
-                Self::F32(panels) => panels.set_row(output, row.iter().copied()),
+                Self::F32(held) => held.set_row(output, row.iter().copied()),
                 Self::Q8_0(held) => held.set_row(output, blocks.map(quantise::to_q8_0)),
                 Self::Q4_0(held) => held.set_row(output, blocks.map(quantise::to_q4_0)),
             }
@@ -222,19 +222,19 @@ impl Numbers {
 
     fn into_matrix(self) -> Matrix {
         match self {
-            Self::F32(panels) => Matrix::F32(Arc::new(panels)),
+            Self::F32(held) => Matrix::F32(Arc::new(held)),
             Self::Q8_0(blocks) => Matrix::Q8_0(Arc::new(blocks)),
             Self::Q4_0(blocks) => Matrix::Q4_0(Arc::new(blocks)),
         }
     }
 }
 
-fn set_blocks<W: Weights, const BYTES: usize>(
-    held: &mut Blocks<W>,
+fn set_blocks<W: PackedBlock, const BYTES: usize>(
+    held: &mut PackedMatrix<W>,
     first: usize,
     bytes: &[u8],
     inputs: usize,
-    read: impl Fn(&[u8; BYTES]) -> Block,
+    read: impl Fn(&[u8; BYTES]) -> QuantBlock,
 ) -> usize {
     let rows = bytes.as_chunks::<BYTES>().0.chunks_exact(inputs / BLOCK);
     let count = rows.len();
@@ -250,7 +250,7 @@ fn no_blocks() -> Error {
 
 /// Whether a row of one matrix is a row of another, which is held alike, bit by bit.
 fn same_row(a: &Matrix, a_row: usize, b: &Matrix, b_row: usize) -> bool {
-    fn same<W: Weights>(a: &Blocks<W>, a_row: usize, b: &Blocks<W>, b_row: usize) -> bool {
+    fn same<W: PackedBlock>(a: &PackedMatrix<W>, a_row: usize, b: &PackedMatrix<W>, b_row: usize) -> bool {
         let bits = |(numbers, scale): ([i8; BLOCK], f32)| (numbers, scale.to_bits());
         a.blocks(a_row).map(bits).eq(b.blocks(b_row).map(bits))
     }
@@ -263,7 +263,7 @@ fn same_row(a: &Matrix, a_row: usize, b: &Matrix, b_row: usize) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub mod tests {
     use candle_core::quantized::{GgmlDType, QTensor};
     use candle_core::{Device, Tensor};
     use proptest::prelude::*;
@@ -292,7 +292,7 @@ pub(super) mod tests {
 
     pub fn matrix(weights: &Tensor, precision: Precision) -> Matrix {
         let (outputs, inputs) = weights.dims2().unwrap();
-        let mut builder = MatrixBuilder::new(outputs, inputs, precision, Order::OutputsFirst).unwrap();
+        let mut builder = MatrixBuilder::new(outputs, inputs, precision, Layout::RowMajor).unwrap();
         builder.push(&numbers(weights)).unwrap();
         builder.finish().unwrap()
     }
@@ -314,14 +314,14 @@ pub(super) mod tests {
         #[test]
         fn order_and_pieces_make_no_difference(outputs in 1..50usize, rows in 1..9usize, seed: u32) {
             let weights = random(outputs, 64, seed);
-            let turned = numbers(&weights.t().unwrap().contiguous().unwrap());
+            let transposed = numbers(&weights.t().unwrap().contiguous().unwrap());
             for precision in Precision::ALL {
                 let at_once = matrix(&weights, precision);
-                let mut pieces = MatrixBuilder::new(outputs, 64, precision, Order::OutputsFirst).unwrap();
+                let mut pieces = MatrixBuilder::new(outputs, 64, precision, Layout::RowMajor).unwrap();
                 push_in_pieces(&mut pieces, &numbers(&weights), 64, rows);
                 prop_assert_eq!(bits(&pieces.finish().unwrap()), bits(&at_once));
-                let mut columns = MatrixBuilder::new(outputs, 64, precision, Order::InputsFirst).unwrap();
-                push_in_pieces(&mut columns, &turned, outputs, rows);
+                let mut columns = MatrixBuilder::new(outputs, 64, precision, Layout::Transposed).unwrap();
+                push_in_pieces(&mut columns, &transposed, outputs, rows);
                 prop_assert_eq!(bits(&columns.finish().unwrap()), bits(&at_once));
             }
         }
@@ -334,7 +334,7 @@ pub(super) mod tests {
                 let expected = numbers(&oracle.dequantize(&Device::Cpu).unwrap());
                 let expected: Vec<u32> = expected.iter().map(|number| number.to_bits()).collect();
                 prop_assert_eq!(bits(&matrix(&weights, precision)), expected.clone());
-                let mut copied = MatrixBuilder::new(outputs, 96, precision, Order::OutputsFirst).unwrap();
+                let mut copied = MatrixBuilder::new(outputs, 96, precision, Layout::RowMajor).unwrap();
                 let data = candle_blocks(&weights, dtype);
                 for row in data.chunks(data.len() / outputs) {
                     copied.push_blocks(row).unwrap();
@@ -356,13 +356,13 @@ pub(super) mod tests {
             let changed = Tensor::from_vec(second.clone(), (outputs, 32), &Device::Cpu).unwrap();
             for precision in Precision::ALL {
                 let first = matrix(&weights, precision);
-                let mut builder = MatrixBuilder::perhaps(&first);
+                let mut builder = MatrixBuilder::maybe_tied(&first);
                 push_in_pieces(&mut builder, &second, 32, rows);
                 let got = builder.finish().unwrap();
                 prop_assert_eq!(got.shares(&first), change.is_none());
                 prop_assert_eq!(bits(&got), bits(&matrix(&changed, precision)));
                 if precision != Precision::F32 {
-                    let mut builder = MatrixBuilder::perhaps(&first);
+                    let mut builder = MatrixBuilder::maybe_tied(&first);
                     let data = candle_blocks(&changed, precision.stored());
                     for row in data.chunks(rows * data.len() / outputs) {
                         builder.push_blocks(row).unwrap();
@@ -377,11 +377,11 @@ pub(super) mod tests {
 
     #[test]
     fn a_matrix_with_missing_rows_is_an_error() {
-        for order in [Order::OutputsFirst, Order::InputsFirst] {
+        for order in [Layout::RowMajor, Layout::Transposed] {
             let mut builder = MatrixBuilder::new(32, 32, Precision::Q8_0, order).unwrap();
             builder.push(&[0.0; 32]).unwrap();
             assert!(builder.finish().is_err());
         }
-        assert!(MatrixBuilder::new(2, 33, Precision::Q4_0, Order::OutputsFirst).is_err());
+        assert!(MatrixBuilder::new(2, 33, Precision::Q4_0, Layout::RowMajor).is_err());
     }
 }

@@ -6,16 +6,15 @@
 //! of it. `docs/performance.md` has the figures. The query, which is rounded anew in each step, gets 11 bits, and the
 //! weights, which have no sign, get 14.
 
-use super::exact::grow;
-use super::{Head, Scratch, softmax_numerators};
+use super::head::{HeadCache, Scratch, grow, softmax_numerators};
 use crate::error::Result;
-use crate::kernels::activations::{LEAST, greatest, round};
-use crate::kernels::rows::{self, Pair, Quarter};
+use crate::kernels::activations::{TINY, max_abs, round};
+use crate::kernels::attention::{self, KeyGroup, ValuePair};
 
 /// Positions whose keys lie side by side.
 const GROUP: usize = 4;
 
-/// The greatest number of a key, and of a query: [`RoundedHead::WIDEST`] of their products stay below 2^31.
+/// The greatest number of a key, and of a query: [`QuantisedHeadCache::MAX_HEAD_DIM`] of their products stay below 2^31.
 const KEY: f32 = 2047.0;
 const QUERY: f32 = 1023.0;
 
@@ -27,21 +26,21 @@ const WEIGHT: f32 = 16383.0;
 /// together may be much: so it only can in its own span. The sum of so many products stays below 2^31.
 const SPAN: usize = 128;
 
-/// Keys and values of a head of at most [`WIDEST`](Self::WIDEST) numbers.
+/// Keys and values of a head of at most [`MAX_HEAD_DIM`](Self::MAX_HEAD_DIM) numbers.
 #[derive(Clone)]
-pub struct RoundedHead {
+pub struct QuantisedHeadCache {
     /// `[position / 4, pair of numbers]`.
-    keys: Vec<Quarter>,
+    keys: Vec<KeyGroup>,
     key_scales: Vec<f32>,
     /// `[position / 2, number]`, the numbers rounded up to a multiple of 4.
-    values: Vec<Pair>,
+    values: Vec<ValuePair>,
     value_scales: Vec<f32>,
     head_dim: usize,
 }
 
-impl RoundedHead {
+impl QuantisedHeadCache {
     /// The widest head.
-    pub const WIDEST: usize = 1024;
+    pub const MAX_HEAD_DIM: usize = 1024;
 
     /// Bytes of a position's key and value.
     pub fn bytes(head_dim: u64) -> u64 {
@@ -57,16 +56,16 @@ impl RoundedHead {
     }
 }
 
-impl Head for RoundedHead {
+impl HeadCache for QuantisedHeadCache {
     fn new(head_dim: usize) -> Self {
-        debug_assert!(head_dim <= Self::WIDEST);
+        debug_assert!(head_dim <= Self::MAX_HEAD_DIM);
         Self { keys: Vec::new(), key_scales: Vec::new(), values: Vec::new(), value_scales: Vec::new(), head_dim }
     }
 
     fn reserve(&mut self, positions: usize) -> Result<()> {
         let positions = positions.next_multiple_of(GROUP);
         let (pairs, width) = (self.pairs(), self.width());
-        grow(&mut self.keys, positions / GROUP * pairs, Quarter::default())?;
+        grow(&mut self.keys, positions / GROUP * pairs, KeyGroup::default())?;
         grow(&mut self.values, positions / 2 * width, [0; 2])?;
         grow(&mut self.key_scales, positions, 0.0)?;
         grow(&mut self.value_scales, positions, 0.0)
@@ -76,9 +75,9 @@ impl Head for RoundedHead {
         let (pairs, width) = (self.pairs(), self.width());
         let (scale, inverse) = scales(key, KEY);
         self.key_scales[position] = scale;
-        let quarters = &mut self.keys[position / GROUP * pairs..][..pairs];
-        for (quarter, numbers) in quarters.iter_mut().zip(key.chunks(2)) {
-            quarter[position % GROUP] = round_pair(numbers, inverse);
+        let groups = &mut self.keys[position / GROUP * pairs..][..pairs];
+        for (group, numbers) in groups.iter_mut().zip(key.chunks(2)) {
+            group[position % GROUP] = round_pair(numbers, inverse);
         }
         let (scale, inverse) = scales(value, VALUE);
         self.value_scales[position] = scale;
@@ -88,12 +87,18 @@ impl Head for RoundedHead {
     }
 
     fn attend(&self, query: &[f32], visible: usize, scale: f32, scratch: &mut Scratch, out: &mut [f32]) {
-        let Scratch { weights, query: rounded_query, rounded, sums } = scratch;
+        let Scratch { weights, query: quantised_query, quantised, sums } = scratch;
         let (query_scale, inverse) = scales(query, QUERY);
-        round_pairs(query, inverse, rounded_query);
+        round_pairs(query, inverse, quantised_query);
         weights.resize(visible.next_multiple_of(GROUP), 0.0);
         let (key_scales, scores) = (self.key_scales.as_chunks().0, weights.as_chunks_mut().0);
-        rows::dot(&self.keys[..scores.len() * self.pairs()], rounded_query, key_scales, query_scale * scale, scores);
+        attention::qk_dot(
+            &self.keys[..scores.len() * self.pairs()],
+            quantised_query,
+            key_scales,
+            query_scale * scale,
+            scores,
+        );
         weights.truncate(visible);
         let sum = softmax_numerators(weights);
 
@@ -105,10 +110,10 @@ impl Head for RoundedHead {
         for (weights, values) in weights.chunks(SPAN).zip(self.values.chunks(SPAN / 2 * width)) {
             let (scale, inverse) = scales(weights, WEIGHT);
             // An odd number of positions leaves a place in the last pair, whose weight is 0.
-            round_pairs(weights, inverse, rounded);
+            round_pairs(weights, inverse, quantised);
             sums.clear();
             sums.resize(width, 0);
-            rows::add_weighted(sums, &values[..rounded.len() * width], rounded);
+            attention::add_weighted_values(sums, &values[..quantised.len() * width], quantised);
             for (out, added) in out.iter_mut().zip(sums.iter()) {
                 *out += *added as f32 * (scale / sum);
             }
@@ -119,8 +124,8 @@ impl Head for RoundedHead {
 /// What makes integers up to `most` of numbers and of those the numbers again: `(scale, inverse)`. NaN and infinity
 /// among the numbers make the scale NaN or infinite.
 fn scales(numbers: &[f32], most: f32) -> (f32, f32) {
-    let greatest = greatest(numbers);
-    (greatest / most, if greatest < LEAST { 0.0 } else { most / greatest })
+    let greatest = max_abs(numbers);
+    (greatest / most, if greatest < TINY { 0.0 } else { most / greatest })
 }
 
 /// Numbers, rounded, two by two; in place of a last one that is missing, 0.

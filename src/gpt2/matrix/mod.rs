@@ -8,25 +8,30 @@ use std::sync::Arc;
 
 use candle_core::quantized::GgmlDType;
 
-use super::blocks::Blocks;
-use super::panels::Panels;
+mod builder;
+mod f32_matrix;
+mod packed_matrix;
+mod quantise;
+
+#[cfg(test)]
+pub use builder::tests as samples;
+pub use builder::{Layout, MatrixBuilder};
+use f32_matrix::F32Matrix;
+use packed_matrix::PackedMatrix;
+
 use crate::error;
-use crate::kernels::{self, Q4, Q8, Quantised};
+use crate::kernels::{self, ActivationBlock, Q4x4, Q8x4};
 
 /// How the numbers of a weight matrix are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Precision {
     /// 32-bit floats: the reference.
     F32,
-    /// Blocks of 32 weights in 8 bits with one scale, as GGUF defines them; activations are rounded alike.
+    /// Blocks of 32 weights in 8 bits with one scale, as GGUF defines them; activations are quantised in the same way.
     Q8_0,
-    /// Blocks of 32 weights in 4 bits with one scale, as GGUF defines them; activations are rounded to 8 bits.
+    /// Blocks of 32 weights in 4 bits with one scale, as GGUF defines them; activations are quantised to 8 bits.
     Q4_0,
 }
-
-/// Weights that share one scale in [`Precision::Q8_0`] and [`Precision::Q4_0`]; the rows of a matrix in one of the two
-/// must be a multiple of this.
-pub const BLOCK: usize = kernels::BLOCK;
 
 impl Precision {
     /// All there are, the most exact first.
@@ -53,20 +58,20 @@ impl Precision {
     /// Bytes that a matrix `[outputs, inputs]` takes.
     pub fn bytes(self, outputs: u64, inputs: u64) -> u64 {
         match self {
-            Self::F32 => Panels::bytes(outputs, inputs),
-            Self::Q8_0 => Blocks::<Q8>::bytes(outputs, inputs),
-            Self::Q4_0 => Blocks::<Q4>::bytes(outputs, inputs),
+            Self::F32 => F32Matrix::bytes(outputs, inputs),
+            Self::Q8_0 => PackedMatrix::<Q8x4>::bytes(outputs, inputs),
+            Self::Q4_0 => PackedMatrix::<Q4x4>::bytes(outputs, inputs),
         }
     }
 
     /// The greatest number it can hold: the scale of a block is a half-precision float, and a weight is at most 127 or
     /// 8 times that.
-    pub fn greatest(self) -> f32 {
-        const GREATEST_HALF: f32 = 65504.0;
+    pub fn max(self) -> f32 {
+        const MAX_F16: f32 = 65504.0;
         match self {
             Self::F32 => f32::MAX,
-            Self::Q8_0 => 127.0 * GREATEST_HALF,
-            Self::Q4_0 => 8.0 * GREATEST_HALF,
+            Self::Q8_0 => 127.0 * MAX_F16,
+            Self::Q4_0 => 8.0 * MAX_F16,
         }
     }
 }
@@ -83,16 +88,16 @@ impl FromStr for Precision {
     }
 }
 
-/// A weight matrix of shape `[out, in]`, made by a [`MatrixBuilder`](super::matrix_builder::MatrixBuilder). Clones
+/// A weight matrix of shape `[out, in]`, made by a [`MatrixBuilder`]. Clones
 /// share the numbers.
 #[derive(Clone)]
 pub enum Matrix {
     /// In 32-bit floats.
-    F32(Arc<Panels>),
+    F32(Arc<F32Matrix>),
     /// In blocks of 8 bits.
-    Q8_0(Arc<Blocks<Q8>>),
+    Q8_0(Arc<PackedMatrix<Q8x4>>),
     /// In blocks of 4 bits.
-    Q4_0(Arc<Blocks<Q4>>),
+    Q4_0(Arc<PackedMatrix<Q4x4>>),
 }
 
 impl Matrix {
@@ -108,9 +113,9 @@ impl Matrix {
     /// Outputs and inputs.
     pub fn shape(&self) -> (usize, usize) {
         match self {
-            Self::F32(panels) => panels.shape(),
-            Self::Q8_0(blocks) => blocks.shape(),
-            Self::Q4_0(blocks) => blocks.shape(),
+            Self::F32(held) => held.shape(),
+            Self::Q8_0(held) => held.shape(),
+            Self::Q4_0(held) => held.shape(),
         }
     }
 
@@ -130,21 +135,21 @@ impl Matrix {
         out.clear();
         for &id in ids {
             match self {
-                Self::F32(panels) => out.extend(panels.row(id as usize)),
-                Self::Q8_0(blocks) => out.extend(blocks.row(id as usize)),
-                Self::Q4_0(blocks) => out.extend(blocks.row(id as usize)),
+                Self::F32(held) => out.extend(held.row(id as usize)),
+                Self::Q8_0(held) => out.extend(held.row(id as usize)),
+                Self::Q4_0(held) => out.extend(held.row(id as usize)),
             }
         }
     }
 
     /// `x` of shape `[n, in]` times the transposed matrix, into `out`: `[n, out]`.
-    pub fn product(&self, x: &[f32], quantised: &mut Vec<Quantised>, out: &mut Vec<f32>) {
+    pub fn matmul_t(&self, x: &[f32], quantised: &mut Vec<ActivationBlock>, out: &mut Vec<f32>) {
         let (outputs, inputs) = self.shape();
         out.resize(x.len() / inputs * outputs, 0.0);
         match self {
-            Self::F32(panels) => panels.product(x, out),
-            Self::Q8_0(blocks) => blocks.product(kernels::active().q8, x, quantised, out),
-            Self::Q4_0(blocks) => blocks.product(kernels::active().q4, x, quantised, out),
+            Self::F32(held) => held.matmul_t(x, out),
+            Self::Q8_0(held) => held.matmul_t(kernels::selected().q8, x, quantised, out),
+            Self::Q4_0(held) => held.matmul_t(kernels::selected().q4, x, quantised, out),
         }
     }
 }
@@ -179,8 +184,8 @@ impl Linear {
     }
 
     /// `x` of shape `[n, in]` to `out` of shape `[n, out]`.
-    pub fn forward(&self, x: &[f32], quantised: &mut Vec<Quantised>, out: &mut Vec<f32>) {
-        self.weight.product(x, quantised, out);
+    pub fn forward(&self, x: &[f32], quantised: &mut Vec<ActivationBlock>, out: &mut Vec<f32>) {
+        self.weight.matmul_t(x, quantised, out);
         for row in out.chunks_exact_mut(self.bias.len()) {
             for (number, bias) in row.iter_mut().zip(&self.bias) {
                 *number += bias;
@@ -194,8 +199,9 @@ mod tests {
     use candle_core::Tensor;
     use proptest::prelude::*;
 
-    use super::super::matrix_builder::tests::{matrix, numbers, random};
+    use super::samples::{matrix, numbers, random};
     use super::*;
+    use crate::kernels::BLOCK;
 
     fn bits(numbers: &[f32]) -> Vec<u32> {
         numbers.iter().map(|number| number.to_bits()).collect()
@@ -208,7 +214,7 @@ mod tests {
 
     fn product(matrix: &Matrix, x: &[f32]) -> Vec<f32> {
         let mut out = Vec::new();
-        matrix.product(x, &mut Vec::new(), &mut out);
+        matrix.matmul_t(x, &mut Vec::new(), &mut out);
         out
     }
 
@@ -275,9 +281,9 @@ mod tests {
     fn the_bytes_announced_are_the_bytes_held() {
         for precision in Precision::ALL {
             let held = match matrix(&random(17, 64, 1), precision) {
-                Matrix::F32(panels) => size_of_val(panels.as_ref().data()) as u64,
-                Matrix::Q8_0(blocks) => blocks.size(),
-                Matrix::Q4_0(blocks) => blocks.size(),
+                Matrix::F32(held) => size_of_val(held.as_ref().data()) as u64,
+                Matrix::Q8_0(held) => held.size(),
+                Matrix::Q4_0(held) => held.size(),
             };
             assert_eq!(precision.bytes(17, 64), held, "{precision:?}");
         }

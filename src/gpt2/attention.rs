@@ -5,67 +5,25 @@
 //! only the keys it may see, so a position costs and gives the same in a chunk of any size, and nothing of the cache
 //! is copied.
 
-pub mod exact;
-pub mod rounded;
-
-use super::cache::{BlockCache, Heads};
-use crate::error::Result;
-use crate::gpt2::memory::room_for;
-use crate::kernels::exp::exp_each;
-
-/// What a query works in.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    /// One number for each position, and room for a multiple of four.
-    weights: Vec<f32>,
-    /// The query, rounded.
-    query: Vec<[i16; 2]>,
-    /// The weights, rounded.
-    rounded: Vec<[i16; 2]>,
-    sums: Vec<i32>,
-}
-
-impl Scratch {
-    /// Takes room for a query of `head_dim` numbers and `positions` positions.
-    ///
-    /// # Errors
-    /// `OutOfMemory`.
-    pub fn reserve(&mut self, positions: usize, head_dim: usize) -> Result<()> {
-        room_for(&mut self.weights, positions.next_multiple_of(4))?;
-        room_for(&mut self.query, head_dim.div_ceil(2))?;
-        room_for(&mut self.rounded, positions.div_ceil(2))?;
-        room_for(&mut self.sums, head_dim.next_multiple_of(4))
-    }
-}
-
-/// The keys and values of one head.
-pub trait Head {
-    /// A head of `head_dim` numbers that holds nothing.
-    fn new(head_dim: usize) -> Self;
-
-    /// Takes room for `positions` positions, if it has less.
-    ///
-    /// # Errors
-    /// `OutOfMemory`; what is held is unchanged then.
-    fn reserve(&mut self, positions: usize) -> Result<()>;
-
-    /// Writes the key and the value of a position there is room for.
-    fn set(&mut self, position: usize, key: &[f32], value: &[f32]);
-
-    /// The attention of one query over the first `visible` positions, at least one, into `out`.
-    fn attend(&self, query: &[f32], visible: usize, scale: f32, scratch: &mut Scratch, out: &mut [f32]);
-}
+use super::kv_cache::{HeadCache, Heads, LayerKvCache, Scratch};
 
 /// The attention of the last `n` positions that the cache holds, `out` of shape `[n, n_embd]`. `qkv` has their queries,
 /// keys and values side by side: `[n, 3 * n_embd]`. Scores are multiplied by `scale`.
-pub fn attention(qkv: &[f32], cache: &BlockCache, scale: f32, scratch: &mut Scratch, out: &mut [f32]) {
+pub fn attention(qkv: &[f32], cache: &LayerKvCache, scale: f32, scratch: &mut Scratch, out: &mut [f32]) {
     match cache.heads() {
-        Heads::Exact(heads) => each(heads, qkv, cache, scale, scratch, out),
-        Heads::Rounded(heads) => each(heads, qkv, cache, scale, scratch, out),
+        Heads::F32(heads) => each(heads, qkv, cache, scale, scratch, out),
+        Heads::Quantised(heads) => each(heads, qkv, cache, scale, scratch, out),
     }
 }
 
-fn each<H: Head>(heads: &[H], qkv: &[f32], cache: &BlockCache, scale: f32, scratch: &mut Scratch, out: &mut [f32]) {
+fn each<H: HeadCache>(
+    heads: &[H],
+    qkv: &[f32],
+    cache: &LayerKvCache,
+    scale: f32,
+    scratch: &mut Scratch,
+    out: &mut [f32],
+) {
     let (head_dim, n_embd) = (cache.head_dim(), cache.n_embd());
     let past = cache.len() - out.len() / n_embd;
     // Head by head, so that the keys and values of one stay in the processor's cache for all queries.
@@ -78,28 +36,13 @@ fn each<H: Head>(heads: &[H], qkv: &[f32], cache: &BlockCache, scale: f32, scrat
     }
 }
 
-/// Makes `exp(score - greatest)` of scores, so that no exponential overflows; gives their sum.
-fn softmax_numerators(scores: &mut [f32]) -> f32 {
-    // By a comparison, which is an instruction for four numbers: `f32::max` is a call for each.
-    let greater = |greatest: f32, score: &f32| if *score > greatest { *score } else { greatest };
-    let (fours, rest) = scores.as_chunks::<4>();
-    let mut lanes = [f32::NEG_INFINITY; 4];
-    for four in fours {
-        for (lane, score) in lanes.iter_mut().zip(four) {
-            *lane = greater(*lane, score);
-        }
-    }
-    let greatest = lanes.iter().chain(rest).fold(f32::NEG_INFINITY, greater);
-    exp_each(scores, greatest)
-}
-
 #[cfg(test)]
 mod tests {
     use candle_core::{D, Device, Tensor};
     use candle_transformers::utils::build_causal_mask;
     use proptest::prelude::*;
 
-    use super::super::cache::Storage;
+    use super::super::kv_cache::KvPrecision;
     use super::*;
 
     /// The textbook: whole matrices, a mask of minus infinity, a softmax.
@@ -119,9 +62,9 @@ mod tests {
     }
 
     /// The last `n` of the positions `qkv`, the others being held before.
-    fn run(qkv: &Tensor, n: usize, heads: usize, head_dim: usize, storage: Storage, scale: f32) -> Vec<f32> {
+    fn run(qkv: &Tensor, n: usize, heads: usize, head_dim: usize, storage: KvPrecision, scale: f32) -> Vec<f32> {
         let total = qkv.dim(0).unwrap();
-        let mut cache = BlockCache::new(heads, head_dim, total, storage);
+        let mut cache = LayerKvCache::new(heads, head_dim, total, storage);
         cache.reserve(total).unwrap();
         cache.append(&numbers(qkv));
         let mut out = vec![f32::NAN; n * heads * head_dim];
@@ -141,7 +84,7 @@ mod tests {
             let qkv = Tensor::cat(&[&q, &k, &v], 1).unwrap();
             let expected = numbers(&oracle(&q.narrow(0, past, n).unwrap(), &k, &v, heads, 0.3).unwrap());
             // A value of up to 4 is off by a part in 254; keys add little.
-            for (storage, most) in [(Storage::Exact, 1e-5), (Storage::Rounded, 0.03)] {
+            for (storage, most) in [(KvPrecision::F32, 1e-5), (KvPrecision::Quantised, 0.03)] {
                 for (got, expected) in run(&qkv, n, heads, head_dim, storage, 0.3).iter().zip(&expected) {
                     prop_assert!((got - expected).abs() < most, "{storage:?}: {got} for {expected}");
                 }
@@ -149,7 +92,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_not_finite_shows(storage in prop::sample::select(&[Storage::Exact, Storage::Rounded]),
+        fn what_is_not_finite_shows(storage in prop::sample::select(&[KvPrecision::F32, KvPrecision::Quantised]),
             at in 0..18usize, bad in prop::sample::select(&[f32::NAN, f32::INFINITY]))
         {
             let mut qkv = vec![0.5; 18];
@@ -169,7 +112,8 @@ mod tests {
             *qkv = if position == 0 { [10.4, 1.0, -1.0] } else { [10.4, 0.0, 1.0] };
         }
         let qkv = Tensor::from_vec(qkv, (n, 3), &Device::Cpu).unwrap();
-        let [exact, rounded] = [Storage::Exact, Storage::Rounded].map(|storage| run(&qkv, 1, 1, 1, storage, 1.0)[0]);
+        let [exact, rounded] =
+            [KvPrecision::F32, KvPrecision::Quantised].map(|storage| run(&qkv, 1, 1, 1, storage, 1.0)[0]);
         assert!((exact - rounded).abs() < 0.005, "{rounded} for {exact}");
     }
 
@@ -177,8 +121,8 @@ mod tests {
     fn huge_scores_do_not_overflow() {
         let qkv =
             Tensor::new(&[[0f32, 0.0, 1e4, 0.0, 1.0, 2.0], [1e4, 0.0, -1e4, 0.0, 3.0, 4.0]], &Device::Cpu).unwrap();
-        assert_eq!(run(&qkv, 1, 1, 2, Storage::Exact, 1.0), [1.0, 2.0]);
-        let rounded = run(&qkv, 1, 1, 2, Storage::Rounded, 1.0);
+        assert_eq!(run(&qkv, 1, 1, 2, KvPrecision::F32, 1.0), [1.0, 2.0]);
+        let rounded = run(&qkv, 1, 1, 2, KvPrecision::Quantised, 1.0);
         assert!((rounded[0] - 1.0).abs() < 0.01 && (rounded[1] - 2.0).abs() < 0.01, "{rounded:?}");
     }
 }

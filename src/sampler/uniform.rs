@@ -5,16 +5,16 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// A seeded stream of random numbers in [0, 1), the same on every machine and in every release.
 #[derive(Debug, Clone)]
-pub struct Coin(ChaCha8Rng);
+pub struct UniformRng(ChaCha8Rng);
 
-impl Coin {
+impl UniformRng {
     /// The stream of `seed`; every seed has its own.
     pub fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
     /// The next number: one of the 2^53 multiples of 2^-53 in [0, 1), each as likely as any other.
-    pub fn flip(&mut self) -> f64 {
+    pub fn next_f64(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
@@ -25,8 +25,8 @@ mod tests {
     use crate::settings::MAX_SEED;
 
     fn first(seed: u64, n: usize) -> Vec<f64> {
-        let mut coin = Coin::new(seed);
-        (0..n).map(|_| coin.flip()).collect()
+        let mut rng = UniformRng::new(seed);
+        (0..n).map(|_| rng.next_f64()).collect()
     }
 
     #[test]

@@ -3,18 +3,18 @@
 use core::hint::black_box;
 
 use super::activations::quantise;
-use super::{BLOCK, EIGHTS, GROUP, Kernel, Quantised};
+use super::{ActivationBlock, BLOCK, EIGHTS, GROUP, Kernel};
 
 /// `x` (`[n, inputs]`) times the transposed matrix `weights` (`[outputs / GROUP, inputs / BLOCK]`, both rounded up to
 /// whole ones), into `out` (`[n, outputs]`). `quantised` is room for a block of each 32 numbers in `x`. One row of
 /// activations is multiplied with the outputs of `readers` places at a time, one of [`READERS`](super::READERS).
 ///
 /// A row of the result is the same whatever other rows there are, and for any number of readers.
-pub fn product<K: Kernel>(
-    weights: &[K::Weights],
+pub fn matmul_t<K: Kernel>(
+    weights: &[K::PackedBlock],
     x: &[f32],
     inputs: usize,
-    quantised: &mut [Quantised],
+    quantised: &mut [ActivationBlock],
     out: &mut [f32],
     outputs: usize,
     readers: usize,
@@ -29,7 +29,7 @@ pub fn product<K: Kernel>(
 ///
 /// # Panics
 /// If they do not.
-pub fn check<W>(weights: &[W], x: &[f32], inputs: usize, quantised: &[Quantised], out: &[f32], outputs: usize) {
+pub fn check<W>(weights: &[W], x: &[f32], inputs: usize, quantised: &[ActivationBlock], out: &[f32], outputs: usize) {
     assert!(inputs > 0 && inputs.is_multiple_of(BLOCK), "rows of {inputs} numbers make no blocks");
     let rows = x.len() / inputs;
     assert_eq!(weights.len(), outputs.div_ceil(GROUP) * (inputs / BLOCK), "blocks of weights");
@@ -39,7 +39,7 @@ pub fn check<W>(weights: &[W], x: &[f32], inputs: usize, quantised: &[Quantised]
 
 /// Rounds `x`, and lays out each block of it as a kernel reads it.
 #[inline(always)]
-pub fn prepare(kernel: fn(&[i8; BLOCK], f32) -> Quantised, x: &[f32], quantised: &mut [Quantised]) {
+pub fn prepare(kernel: fn(&[i8; BLOCK], f32) -> ActivationBlock, x: &[f32], quantised: &mut [ActivationBlock]) {
     for (x, block) in x.as_chunks::<BLOCK>().0.iter().zip(quantised) {
         let (numbers, scale) = quantise(x);
         *block = kernel(&numbers, scale);
@@ -85,9 +85,9 @@ fn touch<W>(blocks: &[W], first: usize, count: usize, of: usize) {
 
 impl Shape {
     /// Prepared rows of activations times the transposed matrix, into `out`.
-    pub fn multiply<K: Kernel>(&self, weights: &[K::Weights], x: &[Quantised], out: &mut [f32]) {
+    pub fn multiply<K: Kernel>(&self, weights: &[K::PackedBlock], x: &[ActivationBlock], out: &mut [f32]) {
         // Several rows are bound by arithmetic: tiles are as large as the registers allow.
-        match (x.len() == self.blocks, self.readers, K::POSITIONS) {
+        match (x.len() == self.blocks, self.readers, K::ROWS_PER_TILE) {
             (true, 2, _) => self.rows::<K, 2, 1>(weights, x, out),
             (true, 8, _) => self.rows::<K, 8, 1>(weights, x, out),
             (true, ..) => self.rows::<K, 4, 1>(weights, x, out),
@@ -99,8 +99,8 @@ impl Shape {
     /// All groups, `G` at a time; and one at a time those that are left.
     fn rows<K: Kernel, const G: usize, const N: usize>(
         &self,
-        weights: &[K::Weights],
-        x: &[Quantised],
+        weights: &[K::PackedBlock],
+        x: &[ActivationBlock],
         out: &mut [f32],
     ) {
         let groups = weights.len().checked_div(self.blocks).unwrap_or_default();
@@ -118,9 +118,9 @@ impl Shape {
     #[inline(always)]
     fn tiles<K: Kernel, const G: usize, const N: usize>(
         &self,
-        weights: &[K::Weights],
+        weights: &[K::PackedBlock],
         groups: [usize; G],
-        x: &[Quantised],
+        x: &[ActivationBlock],
         out: &mut [f32],
     ) {
         let next = groups.map(|group| row(weights, group + 1, self.blocks));
@@ -147,9 +147,9 @@ impl Shape {
     #[inline(always)]
     fn tile<K: Kernel, const G: usize, const N: usize>(
         &self,
-        weights: [&[K::Weights]; G],
+        weights: [&[K::PackedBlock]; G],
         groups: [usize; G],
-        x: &[Quantised],
+        x: &[ActivationBlock],
         first: usize,
         out: &mut [f32],
     ) {
@@ -181,13 +181,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::scalar::{Integers, Scalar};
-    use super::super::{Q4, Q8, READERS, Weights};
+    use super::super::{PackedBlock, Q4x4, Q8x4, READERS};
     use super::*;
 
     /// A block of each output's row, and its scale.
     type Row = Vec<([i8; BLOCK], f32)>;
 
-    fn pack<W: Weights>(rows: &[Row]) -> Vec<W> {
+    fn pack<W: PackedBlock>(rows: &[Row]) -> Vec<W> {
         let blocks = rows[0].len();
         let mut packed = vec![W::ZERO; rows.len().div_ceil(GROUP) * blocks];
         for (output, row) in rows.iter().enumerate() {
@@ -218,12 +218,12 @@ mod tests {
         numbers.iter().map(|number| if number.is_nan() { u32::MAX } else { number.to_bits() }).collect()
     }
 
-    fn check<W: Weights + Integers>(rows: &[Row], x: &[f32]) {
+    fn check<W: PackedBlock + Integers>(rows: &[Row], x: &[f32]) {
         let (inputs, outputs) = (rows[0].len() * BLOCK, rows.len());
-        let mut quantised = vec![Quantised::EMPTY; x.len() / BLOCK];
+        let mut quantised = vec![ActivationBlock::EMPTY; x.len() / BLOCK];
         for readers in READERS {
             let mut out = vec![7.0; x.len() / inputs * outputs];
-            product::<Scalar<W>>(&pack::<W>(rows), x, inputs, &mut quantised, &mut out, outputs, readers);
+            matmul_t::<Scalar<W>>(&pack::<W>(rows), x, inputs, &mut quantised, &mut out, outputs, readers);
             assert_eq!(bits(&out), bits(&definition(rows, x)), "{readers} readers");
         }
     }
@@ -259,9 +259,9 @@ mod tests {
 
         #[test]
         fn it_is_its_definition_to_the_bit((rows, x) in case()) {
-            check::<Q8>(&rows, &x);
+            check::<Q8x4>(&rows, &x);
             let nibbles = |row: Row| row.into_iter().map(|(numbers, scale)| (numbers.map(|n| n >> 4), scale)).collect();
-            check::<Q4>(&rows.into_iter().map(nibbles).collect::<Vec<_>>(), &x);
+            check::<Q4x4>(&rows.into_iter().map(nibbles).collect::<Vec<_>>(), &x);
         }
     }
 }

@@ -1,21 +1,21 @@
 //! Tries in how many places at a time this machine reads the weights fastest: with the model's own, for a few
 //! milliseconds. Results do not depend on the choice.
 
-use super::linear::{BLOCK, Precision};
+use super::matrix::Precision;
 use super::network::Block;
-use crate::kernels::{self, DEFAULT_READERS, GROUP, Product, Quantised, READERS, Weights};
+use crate::kernels::{self, ActivationBlock, BLOCK, DEFAULT_READERS, GROUP, MatmulFn, PackedBlock, READERS};
 use crate::record::ReadersTrial;
 
 /// A trial ends before it takes longer, in milliseconds, unless the first turn of each number of readers takes longer
 /// already.
-const MOST_MS: f64 = 25.0;
+const MAX_MS: f64 = 25.0;
 
 /// Bytes of weights that one turn passes through, at least: so many that a clock which ticks ten times a millisecond
 /// tells turns apart.
 const TURN_BYTES: u64 = 16 << 20;
 
 /// Models whose blocks take less are not worth it: a large cache holds them, and then all numbers are alike.
-pub const LEAST_BYTES: u64 = 48 << 20;
+pub const MIN_BYTES: u64 = 48 << 20;
 
 /// How much faster than the default another number must be to be chosen: less may be chance.
 const MARGIN: f64 = 1.03;
@@ -27,18 +27,18 @@ pub fn warm_up(clock: fn() -> f64) {
     const INPUTS: usize = 768;
     const OUTPUTS: usize = 64;
     const MS: f64 = 2.5;
-    let products = kernels::active();
+    let products = kernels::selected();
     multiply_for(MS, products.q8, (OUTPUTS, INPUTS), clock);
     multiply_for(MS, products.q4, (OUTPUTS, INPUTS), clock);
 }
 
 /// Multiplies by one row with each number of readers in turn, until `ms` milliseconds are over.
-fn multiply_for<W: Weights>(ms: f64, product: Product<W>, (outputs, inputs): (usize, usize), clock: fn() -> f64) {
+fn multiply_for<W: PackedBlock>(ms: f64, product: MatmulFn<W>, (outputs, inputs): (usize, usize), clock: fn() -> f64) {
     /// Bounds it where the clock stands still.
     const MOST: usize = 10_000;
     let weights = vec![W::ZERO; outputs / GROUP * (inputs / BLOCK)];
     let (x, mut out) = (vec![1.0; inputs], vec![0.0; outputs]);
-    let mut quantised = vec![Quantised::EMPTY; inputs / BLOCK];
+    let mut quantised = vec![ActivationBlock::EMPTY; inputs / BLOCK];
     let began = clock();
     for readers in READERS.into_iter().cycle().take(MOST) {
         product(&weights, &x, inputs, &mut quantised, &mut out, outputs, readers);
@@ -54,7 +54,7 @@ pub fn run(blocks: &[Block], clock: fn() -> f64) -> Vec<ReadersTrial> {
     let block_bytes = blocks.first().map_or(0, Block::bytes);
     let held = block_bytes * blocks.len() as u64;
     let f32 = blocks.iter().any(|block| block.precision() == Precision::F32);
-    if f32 || held < LEAST_BYTES { Vec::new() } else { turns(blocks, block_bytes, clock) }
+    if f32 || held < MIN_BYTES { Vec::new() } else { turns(blocks, block_bytes, clock) }
 }
 
 fn turns(blocks: &[Block], block_bytes: u64, clock: fn() -> f64) -> Vec<ReadersTrial> {
@@ -75,7 +75,7 @@ fn turns(blocks: &[Block], block_bytes: u64, clock: fn() -> f64) -> Vec<ReadersT
             times.push(now - last);
             last = now;
         }
-        if last - began + (last - round) > MOST_MS || last <= round {
+        if last - began + (last - round) > MAX_MS || last <= round {
             break;
         }
     }
@@ -112,7 +112,7 @@ pub struct Room {
     /// As many numbers as the widest matrix has inputs. Which they are does not matter.
     pub x: Vec<f32>,
     /// The same, quantised.
-    pub quantised: Vec<Quantised>,
+    pub quantised: Vec<ActivationBlock>,
     /// Results, which nobody wants.
     pub out: Vec<f32>,
 }
@@ -122,8 +122,8 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::super::activation::Activation;
-    use super::super::linear::Linear;
-    use super::super::matrix_builder::tests::{matrix, random};
+    use super::super::matrix::Linear;
+    use super::super::matrix::samples::{matrix, random};
     use super::super::norm::LayerNorm;
     use super::*;
 

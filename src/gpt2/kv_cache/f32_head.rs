@@ -1,18 +1,17 @@
 //! A head in 32-bit floats: the reference.
 
-use super::{Head, Scratch, softmax_numerators};
+use super::head::{HeadCache, Scratch, grow, softmax_numerators};
 use crate::error::Result;
-use crate::gpt2::memory;
 
 /// Keys and values, both `[position, head_dim]`.
 #[derive(Clone)]
-pub struct ExactHead {
+pub struct F32HeadCache {
     keys: Vec<f32>,
     values: Vec<f32>,
     head_dim: usize,
 }
 
-impl Head for ExactHead {
+impl HeadCache for F32HeadCache {
     fn new(head_dim: usize) -> Self {
         Self { keys: Vec::new(), values: Vec::new(), head_dim }
     }
@@ -41,18 +40,6 @@ impl Head for ExactHead {
         }
         weighted_sum(weights, &self.values[..held], out);
     }
-}
-
-/// Makes `held` at least `len` long, in one allocation of exactly that size.
-///
-/// # Errors
-/// `OutOfMemory`; it is unchanged then.
-pub(super) fn grow<T: Clone>(held: &mut Vec<T>, len: usize, zero: T) -> Result<()> {
-    if len > held.len() {
-        memory::room_for(held, len)?;
-        held.resize(len, zero);
-    }
-    Ok(())
 }
 
 /// The product of two vectors, summed in eight lanes: two vector registers.

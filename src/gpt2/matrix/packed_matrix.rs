@@ -1,27 +1,26 @@
 //! A matrix in blocks of 8 or 4 bits.
 
-use super::linear::BLOCK;
-use super::memory;
 use crate::error;
-use crate::kernels::{self, GROUP, Product, Quantised, Weights};
+use crate::gpt2::memory;
+use crate::kernels::{self, ActivationBlock, BLOCK, GROUP, MatmulFn, PackedBlock};
 
 /// A matrix `[out, in]` in groups of four outputs, the blocks of each one after the other.
 #[derive(Clone, PartialEq)]
-pub struct Blocks<W> {
+pub struct PackedMatrix<W> {
     /// `[out / GROUP, in / BLOCK]`, as far as outputs were written; those of the last group beyond `out` are zero.
     data: Vec<W>,
     outputs: usize,
     inputs: usize,
 }
 
-impl<W: Weights> Blocks<W> {
+impl<W: PackedBlock> PackedMatrix<W> {
     /// Room for a matrix whose outputs are to be written, in about their order; `inputs` is a multiple of 32.
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn room(outputs: usize, inputs: usize) -> error::Result<Self> {
+    pub fn with_capacity(outputs: usize, inputs: usize) -> error::Result<Self> {
         debug_assert!(inputs.is_multiple_of(BLOCK));
-        Ok(Self { data: memory::room(outputs.div_ceil(GROUP) * (inputs / BLOCK))?, outputs, inputs })
+        Ok(Self { data: memory::try_with_capacity(outputs.div_ceil(GROUP) * (inputs / BLOCK))?, outputs, inputs })
     }
 
     /// What a matrix of this size takes.
@@ -59,10 +58,10 @@ impl<W: Weights> Blocks<W> {
     }
 
     /// `x` of shape `[n, in]` to `out` of shape `[n, out]`.
-    pub fn product(&self, product: Product<W>, x: &[f32], quantised: &mut Vec<Quantised>, out: &mut [f32]) {
+    pub fn matmul_t(&self, product: MatmulFn<W>, x: &[f32], quantised: &mut Vec<ActivationBlock>, out: &mut [f32]) {
         let blocks = x.len() / BLOCK;
         if quantised.len() < blocks {
-            quantised.resize(blocks, Quantised::EMPTY);
+            quantised.resize(blocks, ActivationBlock::EMPTY);
         }
         product(&self.data, x, self.inputs, &mut quantised[..blocks], out, self.outputs, kernels::readers());
     }

@@ -2,10 +2,10 @@
 
 use half::f16;
 
-use super::linear::BLOCK;
+use crate::kernels::BLOCK;
 
 /// Integers, and the scale they are multiplied by. It is one of those a half-precision float can be.
-pub type Block = ([i8; BLOCK], f32);
+pub type QuantBlock = ([i8; BLOCK], f32);
 
 /// Bytes of a `q8_0` block in a file: the scale, then the integers.
 pub const Q8_0_BYTES: usize = 2 + BLOCK;
@@ -14,7 +14,7 @@ pub const Q8_0_BYTES: usize = 2 + BLOCK;
 pub const Q4_0_BYTES: usize = 2 + BLOCK / 2;
 
 /// Integers from -127 to 127, the greatest in size being one of the two. The numbers are finite.
-pub fn to_q8_0(numbers: &[f32; BLOCK]) -> Block {
+pub fn to_q8_0(numbers: &[f32; BLOCK]) -> QuantBlock {
     // Four side by side, and by a comparison: that is one instruction for four of them.
     let mut greatest = [0.0f32; 4];
     for four in numbers.as_chunks::<4>().0 {
@@ -29,7 +29,7 @@ pub fn to_q8_0(numbers: &[f32; BLOCK]) -> Block {
 }
 
 /// Integers from -8 to 7, the greatest in size being -8. The numbers are finite.
-pub fn to_q4_0(numbers: &[f32; BLOCK]) -> Block {
+pub fn to_q4_0(numbers: &[f32; BLOCK]) -> QuantBlock {
     let greatest = numbers.iter().fold(
         0.0,
         |greatest: f32, &number| {
@@ -42,14 +42,14 @@ pub fn to_q4_0(numbers: &[f32; BLOCK]) -> Block {
 }
 
 /// A block of a file.
-pub fn from_q8_0(bytes: &[u8; Q8_0_BYTES]) -> Block {
+pub fn from_q8_0(bytes: &[u8; Q8_0_BYTES]) -> QuantBlock {
     let (_, numbers) = bytes.split_at(2);
     let numbers = numbers.first_chunk().map_or([0; BLOCK], |numbers| numbers.map(|byte| byte as i8));
     (numbers, scale(bytes))
 }
 
 /// A block of a file.
-pub fn from_q4_0(bytes: &[u8; Q4_0_BYTES]) -> Block {
+pub fn from_q4_0(bytes: &[u8; Q4_0_BYTES]) -> QuantBlock {
     let mut numbers = [0; BLOCK];
     let (first, second) = numbers.split_at_mut(BLOCK / 2);
     for ((first, second), byte) in first.iter_mut().zip(second).zip(&bytes[2..]) {

@@ -6,11 +6,11 @@ use crate::gpt2::config::Config;
 
 /// A part of a GPT-2; tensors are a part's weight and bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum TensorKind {
     TokenEmbedding,
     PositionEmbedding,
     Norm,
-    Head,
+    LmHead,
     AttentionNorm,
     Qkv,
     AttentionOutput,
@@ -23,69 +23,82 @@ pub(super) enum Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// A vector, or the table of positions: held in f32 in any case.
-    Plain,
+    Vector,
     /// A matrix `[out, in]` in every format.
-    Table,
+    Embedding,
     /// A matrix of a block, `[out, in]`, which Hugging Face's `Conv1D` has turned around.
-    Weight,
+    Linear,
 }
 
 /// One tensor of a GPT-2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Slot {
+pub(super) struct TensorId {
     /// The block, or none for what is there once.
     pub block: Option<usize>,
-    pub part: Part,
+    pub part: TensorKind,
     /// The bias, not the weight.
     pub bias: bool,
 }
 
-impl Slot {
+impl TensorId {
     /// A weight that is there once.
-    pub const fn single(part: Part) -> Self {
+    pub const fn single(part: TensorKind) -> Self {
         Self { block: None, part, bias: false }
     }
 
     pub fn role(self) -> Role {
         match self.part {
-            _ if self.bias => Role::Plain,
-            Part::TokenEmbedding | Part::Head => Role::Table,
-            Part::Qkv | Part::AttentionOutput | Part::MlpUp | Part::MlpDown => Role::Weight,
-            Part::PositionEmbedding | Part::Norm | Part::AttentionNorm | Part::MlpNorm => Role::Plain,
+            _ if self.bias => Role::Vector,
+            TensorKind::TokenEmbedding | TensorKind::LmHead => Role::Embedding,
+            TensorKind::Qkv | TensorKind::AttentionOutput | TensorKind::MlpUp | TensorKind::MlpDown => Role::Linear,
+            TensorKind::PositionEmbedding | TensorKind::Norm | TensorKind::AttentionNorm | TensorKind::MlpNorm => {
+                Role::Vector
+            }
         }
     }
 
     /// Number of dimensions.
     pub fn rank(self) -> usize {
-        if self.role() == Role::Plain && self.part != Part::PositionEmbedding { 1 } else { 2 }
+        if self.role() == Role::Vector && self.part != TensorKind::PositionEmbedding { 1 } else { 2 }
     }
 
     /// The shape in a model of this configuration; matrices are `[out, in]`.
     pub fn shape(self, config: &Config) -> Vec<usize> {
         let (embd, inner) = (config.n_embd, config.n_inner);
         let (outputs, inputs) = match self.part {
-            Part::TokenEmbedding | Part::Head => (config.vocab_size, embd),
-            Part::PositionEmbedding => (config.n_positions, embd),
-            Part::Norm | Part::AttentionNorm | Part::MlpNorm => return vec![embd],
-            Part::Qkv => (3 * embd, embd),
-            Part::AttentionOutput => (embd, embd),
-            Part::MlpUp => (inner, embd),
-            Part::MlpDown => (embd, inner),
+            TensorKind::TokenEmbedding | TensorKind::LmHead => (config.vocab_size, embd),
+            TensorKind::PositionEmbedding => (config.n_positions, embd),
+            TensorKind::Norm | TensorKind::AttentionNorm | TensorKind::MlpNorm => return vec![embd],
+            TensorKind::Qkv => (3 * embd, embd),
+            TensorKind::AttentionOutput => (embd, embd),
+            TensorKind::MlpUp => (inner, embd),
+            TensorKind::MlpDown => (embd, inner),
         };
         if self.bias { vec![outputs] } else { vec![outputs, inputs] }
     }
 
     /// Every tensor that a model of this configuration needs; the head only if `head`.
     pub fn needed(config: &Config, head: bool) -> impl Iterator<Item = Self> {
-        let once =
-            [(Part::TokenEmbedding, false), (Part::PositionEmbedding, false), (Part::Norm, false), (Part::Norm, true)];
-        let parts = [Part::AttentionNorm, Part::Qkv, Part::AttentionOutput, Part::MlpNorm, Part::MlpUp, Part::MlpDown];
+        let once = [
+            (TensorKind::TokenEmbedding, false),
+            (TensorKind::PositionEmbedding, false),
+            (TensorKind::Norm, false),
+            (TensorKind::Norm, true),
+        ];
+        let parts = [
+            TensorKind::AttentionNorm,
+            TensorKind::Qkv,
+            TensorKind::AttentionOutput,
+            TensorKind::MlpNorm,
+            TensorKind::MlpUp,
+            TensorKind::MlpDown,
+        ];
         let blocks = (0..config.n_layer).flat_map(move |block| {
             parts.into_iter().flat_map(move |part| [false, true].map(|bias| Self { block: Some(block), part, bias }))
         });
         once.into_iter()
             .map(|(part, bias)| Self { block: None, part, bias })
-            .chain(head.then_some(Self::single(Part::Head)))
+            .chain(head.then_some(Self::single(TensorKind::LmHead)))
             .chain(blocks)
     }
 }
@@ -95,16 +108,16 @@ pub(super) struct Names {
     /// Before the number of a block.
     pub block: &'static str,
     /// Parts there is one of.
-    pub single: [(&'static str, Part); 4],
+    pub single: [(&'static str, TensorKind); 4],
     /// Parts of each block.
-    pub of_block: [(&'static str, Part); 6],
+    pub of_block: [(&'static str, TensorKind); 6],
     /// Whether the matrices of a block are stored input x output.
     pub inputs_first: bool,
 }
 
 impl Names {
     /// The tensor of that name, if a GPT-2 can have it.
-    pub fn slot(&self, name: &str) -> Option<Slot> {
+    pub fn id(&self, name: &str) -> Option<TensorId> {
         let (path, kind) = name.rsplit_once('.')?;
         let bias = match kind {
             "weight" => false,
@@ -117,34 +130,35 @@ impl Names {
             None => (None, path, &self.single),
         };
         let &(_, part) = parts.iter().find(|(known, _)| *known == name)?;
-        let only_weight = matches!(part, Part::TokenEmbedding | Part::PositionEmbedding | Part::Head);
-        (!(bias && only_weight)).then_some(Slot { block, part, bias })
+        let only_weight =
+            matches!(part, TensorKind::TokenEmbedding | TensorKind::PositionEmbedding | TensorKind::LmHead);
+        (!(bias && only_weight)).then_some(TensorId { block, part, bias })
     }
 
     /// The name of a tensor.
-    pub fn name(&self, slot: Slot) -> String {
-        let kind = if slot.bias { "bias" } else { "weight" };
-        let named = |parts: &[(&'static str, Part)]| {
-            parts.iter().find(|(_, part)| *part == slot.part).map_or("?", |(name, _)| *name)
+    pub fn name(&self, id: TensorId) -> String {
+        let kind = if id.bias { "bias" } else { "weight" };
+        let named = |parts: &[(&'static str, TensorKind)]| {
+            parts.iter().find(|(_, part)| *part == id.part).map_or("?", |(name, _)| *name)
         };
-        match slot.block {
+        match id.block {
             Some(block) => format!("{}.{block}.{}.{kind}", self.block, named(&self.of_block)),
             None => format!("{}.{kind}", named(&self.single)),
         }
     }
 
     /// The shape of a tensor as the format writes it.
-    pub fn stored_shape(&self, slot: Slot, config: &Config) -> Vec<usize> {
-        let mut shape = slot.shape(config);
-        if self.turns(slot) {
+    pub fn stored_shape(&self, id: TensorId, config: &Config) -> Vec<usize> {
+        let mut shape = id.shape(config);
+        if self.turns(id) {
             shape.reverse();
         }
         shape
     }
 
     /// Whether the format stores a tensor turned around.
-    pub fn turns(&self, slot: Slot) -> bool {
-        self.inputs_first && slot.role() == Role::Weight
+    pub fn turns(&self, id: TensorId) -> bool {
+        self.inputs_first && id.role() == Role::Linear
     }
 }
 
@@ -158,21 +172,21 @@ pub(super) fn block_number(text: &str) -> Option<usize> {
 ///
 /// `shapes` are `[out, in]`. None if a tensor that decides something is not there, or the width gives no number of
 /// heads.
-pub(super) fn infer(shapes: &BTreeMap<Slot, Vec<usize>>) -> Option<Config> {
+pub(super) fn infer(shapes: &BTreeMap<TensorId, Vec<usize>>) -> Option<Config> {
     /// The width of a head in every GPT-2 that was published.
     const HEAD_DIM: usize = 64;
-    let rows = |slot: Slot| shapes.get(&slot).and_then(|shape| shape.first().copied());
-    let width = shapes.get(&Slot::single(Part::TokenEmbedding))?.get(1).copied()?;
+    let rows = |id: TensorId| shapes.get(&id).and_then(|shape| shape.first().copied());
+    let width = shapes.get(&TensorId::single(TensorKind::TokenEmbedding))?.get(1).copied()?;
     if width == 0 || !width.is_multiple_of(HEAD_DIM) {
         return None;
     }
     Some(Config {
-        vocab_size: rows(Slot::single(Part::TokenEmbedding))?,
-        n_positions: rows(Slot::single(Part::PositionEmbedding))?,
+        vocab_size: rows(TensorId::single(TensorKind::TokenEmbedding))?,
+        n_positions: rows(TensorId::single(TensorKind::PositionEmbedding))?,
         n_embd: width,
-        n_layer: shapes.keys().filter_map(|slot| slot.block).max()?.saturating_add(1),
+        n_layer: shapes.keys().filter_map(|id| id.block).max()?.saturating_add(1),
         n_head: width / HEAD_DIM,
-        n_inner: rows(Slot { block: Some(0), part: Part::MlpUp, bias: false })?,
+        n_inner: rows(TensorId { block: Some(0), part: TensorKind::MlpUp, bias: false })?,
         ..Config::default()
     })
 }
@@ -187,17 +201,17 @@ mod tests {
         let config = Config { n_layer: 12, ..Config::default() };
         for names in [&safetensors::NAMES, &gguf::NAMES] {
             let mut seen = 0;
-            for slot in Slot::needed(&config, true) {
-                assert_eq!(names.slot(&names.name(slot)), Some(slot));
+            for id in TensorId::needed(&config, true) {
+                assert_eq!(names.id(&names.name(id)), Some(id));
                 seen += 1;
             }
             assert_eq!(seen, 5 + 12 * 12);
         }
         assert_eq!(
-            safetensors::NAMES.name(Slot { block: Some(3), part: Part::MlpUp, bias: true }),
+            safetensors::NAMES.name(TensorId { block: Some(3), part: TensorKind::MlpUp, bias: true }),
             "h.3.mlp.c_fc.bias"
         );
-        assert_eq!(gguf::NAMES.name(Slot::single(Part::TokenEmbedding)), "token_embd.weight");
+        assert_eq!(gguf::NAMES.name(TensorId::single(TensorKind::TokenEmbedding)), "token_embd.weight");
     }
 
     #[test]
@@ -205,7 +219,7 @@ mod tests {
         for name in
             ["", "weight", "wte.bias", "lm_head.bias", "h.01.ln_1.bias", "h.x.ln_1.bias", "h.1.wte.weight", "wte.gamma"]
         {
-            assert_eq!(safetensors::NAMES.slot(name), None, "{name}");
+            assert_eq!(safetensors::NAMES.id(name), None, "{name}");
         }
     }
 
@@ -220,9 +234,9 @@ mod tests {
             n_inner: 99,
             ..Config::default()
         };
-        let mut shapes: BTreeMap<_, _> = Slot::needed(&config, false).map(|slot| (slot, slot.shape(&config))).collect();
+        let mut shapes: BTreeMap<_, _> = TensorId::needed(&config, false).map(|id| (id, id.shape(&config))).collect();
         assert_eq!(infer(&shapes), Some(config));
-        shapes.remove(&Slot::single(Part::PositionEmbedding));
+        shapes.remove(&TensorId::single(TensorKind::PositionEmbedding));
         assert_eq!(infer(&shapes), None);
     }
 }

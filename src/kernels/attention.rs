@@ -1,4 +1,4 @@
-//! Products with rows of rounded numbers that come one after the other, as the keys and values of positions do, in
+//! Products with rows of integers that come one after the other, as the keys and values of positions do, in
 //! exact integers.
 //!
 //! Of keys four positions lie side by side, of values two, so that in both a sum grows in a lane of its own. Keys are
@@ -7,10 +7,10 @@
 //! too few for places that are worth fetching ahead.
 
 /// Two neighbours of each of four rows: `[row][neighbour]`.
-pub type Quarter = [[i16; 2]; 4];
+pub type KeyGroup = [[i16; 2]; 4];
 
 /// Of two rows, the same number of each.
-pub type Pair = [i8; 2];
+pub type ValuePair = [i8; 2];
 
 /// Places that are read at a time.
 const READERS: usize = 4;
@@ -19,7 +19,7 @@ const READERS: usize = 4;
 /// four rows, and `rows` as many for each of them as `x` has pairs of numbers.
 ///
 /// Sums must stay in 32 bits: the greatest number of a row, the greatest of `x` and the length of `x` together.
-pub fn dot(rows: &[Quarter], x: &[[i16; 2]], scales: &[[f32; 4]], factor: f32, out: &mut [[f32; 4]]) {
+pub fn qk_dot(rows: &[KeyGroup], x: &[[i16; 2]], scales: &[[f32; 4]], factor: f32, out: &mut [[f32; 4]]) {
     let (len, apart) = (x.len(), out.len() / READERS);
     let group = |index: usize| &rows[index * len..][..len];
     // Here, because a scale that is not in the processor's cache is fetched while the next products are made.
@@ -41,7 +41,7 @@ pub fn dot(rows: &[Quarter], x: &[[i16; 2]], scales: &[[f32; 4]], factor: f32, o
 /// a multiple of 4 long, and there is at least one weight.
 ///
 /// Sums must stay in 32 bits: the sizes of all weights together are less than 2^31 / 128.
-pub fn add_weighted(sums: &mut [i32], pairs: &[Pair], weights: &[[i16; 2]]) {
+pub fn add_weighted_values(sums: &mut [i32], pairs: &[ValuePair], weights: &[[i16; 2]]) {
     /// Vectors of sums that grow in registers while one pass runs over the rows.
     const VECTORS: usize = 8;
     let width = sums.len();
@@ -64,10 +64,10 @@ use simd128::{add_columns, products};
 
 #[cfg(not(target_feature = "simd128"))]
 mod scalar {
-    use super::{Pair, Quarter};
+    use super::{KeyGroup, ValuePair};
 
     /// Of each of `R` groups of four rows with `x`.
-    pub fn products<const R: usize>(groups: [&[Quarter]; R], x: &[[i16; 2]]) -> [[i32; 4]; R] {
+    pub fn products<const R: usize>(groups: [&[KeyGroup]; R], x: &[[i16; 2]]) -> [[i32; 4]; R] {
         groups.map(|rows| {
             let mut sums = [0; 4];
             for (rows, x) in rows.iter().zip(x) {
@@ -80,7 +80,12 @@ mod scalar {
     }
 
     /// The first columns of rows that are `width` long.
-    pub fn add_columns<const V: usize>(sums: &mut [[i32; 4]; V], pairs: &[Pair], weights: &[[i16; 2]], width: usize) {
+    pub fn add_columns<const V: usize>(
+        sums: &mut [[i32; 4]; V],
+        pairs: &[ValuePair],
+        weights: &[[i16; 2]],
+        width: usize,
+    ) {
         for (pairs, weights) in pairs.chunks(width).zip(weights) {
             for (sum, pair) in sums.as_flattened_mut().iter_mut().zip(pairs) {
                 *sum += i32::from(pair[0]) * i32::from(weights[0]) + i32::from(pair[1]) * i32::from(weights[1]);
@@ -95,10 +100,10 @@ mod simd128 {
         i16x8_load_extend_i8x8, i32x4_add, i32x4_dot_i16x8, i32x4_splat, v128, v128_load, v128_load32_splat, v128_store,
     };
 
-    use super::{Pair, Quarter};
+    use super::{KeyGroup, ValuePair};
 
     /// Of each of `R` groups of four rows with `x`.
-    pub fn products<const R: usize>(groups: [&[Quarter]; R], x: &[[i16; 2]]) -> [[i32; 4]; R] {
+    pub fn products<const R: usize>(groups: [&[KeyGroup]; R], x: &[[i16; 2]]) -> [[i32; 4]; R] {
         let groups = groups.map(|rows| &rows[..x.len()]);
         let mut sums = [i32x4_splat(0); R];
         for (index, x) in x.iter().enumerate() {
@@ -119,13 +124,18 @@ mod simd128 {
     }
 
     /// The first `4 * V` columns of rows that are `width` long.
-    pub fn add_columns<const V: usize>(sums: &mut [[i32; 4]; V], pairs: &[Pair], weights: &[[i16; 2]], width: usize) {
+    pub fn add_columns<const V: usize>(
+        sums: &mut [[i32; 4]; V],
+        pairs: &[ValuePair],
+        weights: &[[i16; 2]],
+        width: usize,
+    ) {
         // All that is read below lies in these two.
         let Some(last) = weights.len().checked_sub(1) else { return };
         let (pairs, weights) = (&pairs[..last * width + 4 * V], &weights[..=last]);
         // SAFETY: four 32-bit numbers are a vector.
         let mut added: [v128; V] = sums.map(|lanes| unsafe { v128_load(lanes.as_ptr().cast()) });
-        let mut add = |pairs: *const Pair, weights: *const [i16; 2]| {
+        let mut add = |pairs: *const ValuePair, weights: *const [i16; 2]| {
             // SAFETY: two 16-bit numbers are read, and eight bytes each of the 8 V there are in a row.
             let weights = unsafe { v128_load32_splat(weights.cast()) };
             for (index, sum) in added.iter_mut().enumerate() {
@@ -161,11 +171,11 @@ mod tests {
         #[test]
         fn products_are_those_of_each_row(groups in 0..23usize, pairs in 1..20usize, seed: u64) {
             let mut random = crate::kernels::tests::Random(seed);
-            let rows: Vec<Quarter> = (0..groups * pairs).map(|_| random.quarter(2047)).collect();
+            let rows: Vec<KeyGroup> = (0..groups * pairs).map(|_| random.group(2047)).collect();
             let x: Vec<[i16; 2]> = (0..pairs).map(|_| [random.number(1023), random.number(1023)]).collect();
             let scales: Vec<[f32; 4]> = (0..groups).map(|_| std::array::from_fn(|_| random.number(999).into())).collect();
             let mut out = vec![[7.0; 4]; groups];
-            dot(&rows, &x, &scales, 0.3, &mut out);
+            qk_dot(&rows, &x, &scales, 0.3, &mut out);
             for (row, got) in out.as_flattened().iter().enumerate() {
                 let number = |at: usize| i32::from(rows[row / 4 * pairs + at / 2][row % 4][at % 2]);
                 let expected: i32 = (0..2 * pairs).map(|at| number(at) * i32::from(x[at / 2][at % 2])).sum();
@@ -176,11 +186,11 @@ mod tests {
         #[test]
         fn weighted_rows_add_up(rows in 1..23usize, width in 1..20usize, seed: u64) {
             let (mut random, width) = (crate::kernels::tests::Random(seed), 4 * width);
-            let pairs: Vec<Pair> = (0..rows * width).map(|_| [random.number(127) as i8, random.number(127) as i8]).collect();
+            let pairs: Vec<ValuePair> = (0..rows * width).map(|_| [random.number(127) as i8, random.number(127) as i8]).collect();
             let weights: Vec<[i16; 2]> = (0..rows).map(|_| [random.number(16383), random.number(16383)]).collect();
             let start: Vec<i32> = (0..width as i32).collect();
             let mut sums = start.clone();
-            add_weighted(&mut sums, &pairs, &weights);
+            add_weighted_values(&mut sums, &pairs, &weights);
             for (column, got) in sums.into_iter().enumerate() {
                 let term = |row: usize, side: usize| i32::from(pairs[row * width + column][side]) * i32::from(weights[row][side]);
                 let expected: i32 = (0..rows).map(|row| term(row, 0) + term(row, 1)).sum();

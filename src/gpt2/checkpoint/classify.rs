@@ -4,23 +4,23 @@ use super::names::{self, base_name};
 use super::{Format, choose, kinds, recognise, sniff};
 use crate::error::{Error, ErrorKind, Result};
 
-/// As much of a file's beginning as [`sort`] looks at.
-pub const HEAD_BYTES: usize = 4096;
+/// As much of a file's beginning as [`classify`] looks at.
+pub const SNIFF_BYTES: usize = 4096;
 
 /// The beginning of a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Head<'a> {
+pub struct FilePrefix<'a> {
     /// Its name, with or without folders before it.
     pub name: &'a str,
     /// Its size in bytes, if known.
     pub size: Option<u64>,
-    /// Its first [`HEAD_BYTES`], or all of it if it has fewer.
+    /// Its first [`SNIFF_BYTES`], or all of it if it has fewer.
     pub bytes: &'a [u8],
 }
 
 /// A file that goes through a [`Loader`](super::Loader).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stream {
+pub struct WeightsFile {
     /// Its name without folders.
     pub name: String,
     /// Its size in bytes, if known.
@@ -31,12 +31,12 @@ pub struct Stream {
 
 /// What the files are, by their places in the list.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Sorted {
+pub struct Classified {
     /// To be read whole: configuration, index, tokenizer. Each with the name it was published with (`config.json`), which
     /// is what it goes by from here on, whatever its copy is called.
     pub companions: Vec<(usize, String)>,
     /// To be streamed, in this order: the weights, and perhaps a GGUF file for its tokenizer.
-    pub streams: Vec<(usize, Stream)>,
+    pub weights: Vec<(usize, WeightsFile)>,
     /// Of no use for a GPT-2: a README, the same weights in another format.
     pub ignored: Vec<usize>,
     /// What was chosen or left aside where a user may have meant something else; for
@@ -46,7 +46,7 @@ pub struct Sorted {
     foreign_tokenizer: Option<(String, &'static str)>,
 }
 
-impl Sorted {
+impl Classified {
     /// Whether the files bring a tokenizer, or a part of one, in any form GPT-2's can have. A GGUF file counts, though
     /// only its header tells.
     pub fn brings_tokenizer(&self) -> bool {
@@ -75,14 +75,14 @@ impl Sorted {
 /// # Errors
 /// `NotAModel` if there are no weights, or a file is something else that is named; `UnsupportedModel` for several
 /// models; `DamagedModel` for an empty file.
-pub fn sort(files: &[Head<'_>]) -> Result<Sorted> {
-    let mut sorted = Sorted::default();
+pub fn classify(files: &[FilePrefix<'_>]) -> Result<Classified> {
+    let mut classified = Classified::default();
     let (mut gguf, mut safetensors, mut companions) = (Vec::new(), Vec::new(), Vec::new());
     let (mut refused, mut adapters): (Option<sniff::Refusal>, Vec<usize>) = (None, Vec::new());
     for (place, file) in files.iter().enumerate() {
         let name = base_name(file.name);
         if sniff::is_apple_double(file.bytes) {
-            sorted.ignored.push(place);
+            classified.ignored.push(place);
             continue;
         }
         if let Some(known) = names::companion(file.name).or_else(|| recognise::companion(file)) {
@@ -91,7 +91,7 @@ pub fn sort(files: &[Head<'_>]) -> Result<Sorted> {
         }
         let foreign_tokenizer = names::foreign_tokenizer(file.name);
         if let Some(what) = foreign_tokenizer {
-            sorted.foreign_tokenizer.get_or_insert_with(|| (name.to_owned(), what));
+            classified.foreign_tokenizer.get_or_insert_with(|| (name.to_owned(), what));
         }
         let published = names::published(name);
         let must_be = published.ends_with(".safetensors") || published.ends_with(".gguf");
@@ -102,15 +102,15 @@ pub fn sort(files: &[Head<'_>]) -> Result<Sorted> {
                 None => gguf.push(place),
                 Some(refusal) => {
                     sniff::Refusal::keep(&mut refused, refusal);
-                    sorted.ignored.push(place);
+                    classified.ignored.push(place);
                 }
             },
             Err(refusal) if must_be => return Err(refusal.error),
             // It is known, and no weights were to be expected in it.
-            Err(_) if foreign_tokenizer.is_some() => sorted.ignored.push(place),
+            Err(_) if foreign_tokenizer.is_some() => classified.ignored.push(place),
             Err(refusal) => {
                 sniff::Refusal::keep(&mut refused, refusal);
-                sorted.ignored.push(place);
+                classified.ignored.push(place);
             }
         }
     }
@@ -119,7 +119,7 @@ pub fn sort(files: &[Head<'_>]) -> Result<Sorted> {
     if safetensors.is_empty() && gguf.is_empty() {
         return Err(adapter.or(refused.map(|refusal| refusal.error)).unwrap_or_else(no_weights));
     }
-    sorted.notices.extend(adapters.iter().map(|&place| {
+    classified.notices.extend(adapters.iter().map(|&place| {
         format!(
             "{} is an adapter for a model and was left aside; what it was trained for is not in the text",
             aside(place)
@@ -127,27 +127,27 @@ pub fn sort(files: &[Head<'_>]) -> Result<Sorted> {
     }));
     let from_safetensors = !safetensors.is_empty();
     let candidates = if from_safetensors { &mut safetensors } else { &mut gguf };
-    let mut weights = choose::weights(files, candidates, &mut sorted.notices)?;
+    let mut weights = choose::weights(files, candidates, &mut classified.notices)?;
     if !from_safetensors {
         weights = choose::gguf(files, weights)?;
     }
     let home = weights.first().map_or("", |&place| names::folder(files[place].name));
-    sorted.companions = choose::companions(files, companions, home, &mut sorted.notices);
+    classified.companions = choose::companions(files, companions, home, &mut classified.notices);
     if from_safetensors && weights.iter().any(|&place| names::published(files[place].name) == "model.safetensors") {
         // It holds all there is; an index beside it is that of the same model in several files.
-        sorted.companions.retain(|(_, name)| !names::is_index(name));
+        classified.companions.retain(|(_, name)| !names::is_index(name));
     }
-    let has = |name: &str| sorted.companions.iter().any(|(_, known)| known == name);
+    let has = |name: &str| classified.companions.iter().any(|(_, known)| known == name);
     let complete = has("tokenizer.json") || (has("vocab.json") && has("merges.txt"));
     // Of a file in parts the first has the tokenizer.
     let number = |place: &usize| kinds::part(files[*place].bytes).map_or(0, |part| part.number);
     let lender = if from_safetensors && !complete { gguf.iter().copied().min_by_key(number) } else { None };
     let used: Vec<usize> =
-        weights.iter().copied().chain(lender).chain(sorted.companions.iter().map(|(place, _)| *place)).collect();
-    sorted.ignored = (0..files.len()).filter(|place| !used.contains(place)).collect();
-    sorted.has_gguf = !from_safetensors || lender.is_some();
-    sorted.streams = choose::streams(files, &weights, lender);
-    Ok(sorted)
+        weights.iter().copied().chain(lender).chain(classified.companions.iter().map(|(place, _)| *place)).collect();
+    classified.ignored = (0..files.len()).filter(|place| !used.contains(place)).collect();
+    classified.has_gguf = !from_safetensors || lender.is_some();
+    classified.weights = choose::streams(files, &weights, lender);
+    Ok(classified)
 }
 
 fn no_weights() -> Error {
@@ -164,14 +164,14 @@ mod tests {
 
     const SAFETENSORS: &[u8] = b"\x02\0\0\0\0\0\0\0{}";
 
-    fn sorted(files: &[(&str, &[u8])]) -> Result<Sorted> {
-        let heads: Vec<_> = files.iter().map(|&(name, bytes)| Head { name, size: None, bytes }).collect();
-        sort(&heads)
+    fn classified(files: &[(&str, &[u8])]) -> Result<Classified> {
+        let prefixes: Vec<_> = files.iter().map(|&(name, bytes)| FilePrefix { name, size: None, bytes }).collect();
+        classify(&prefixes)
     }
 
     /// Places of the streams, and whether they only lend a tokenizer.
     fn streams(files: &[(&str, &[u8])]) -> Vec<(usize, bool)> {
-        let streams = sorted(files).unwrap().streams;
+        let streams = classified(files).unwrap().weights;
         streams.into_iter().map(|(place, stream)| (place, stream.tokenizer_only)).collect()
     }
 
@@ -185,7 +185,7 @@ mod tests {
             ("gpt2/vocab.json", b"{}"),
             ("gpt2/tf_model.h5", b"\x89HDF"),
         ];
-        let got = sorted(files).unwrap();
+        let got = classified(files).unwrap();
         assert_eq!(
             (got.companions, got.ignored),
             (vec![(1, "config.json".into()), (4, "vocab.json".into())], vec![0, 3, 5])
@@ -201,7 +201,7 @@ mod tests {
             ("a/merges.txt", b""),
             ("b/tokenizer.json", b"{}"),
         ];
-        let got = sorted(files).unwrap();
+        let got = classified(files).unwrap();
         assert_eq!(got.companions, [(1, "vocab.json".into()), (2, "merges.txt".into())]);
         assert!(
             got.notices.iter().any(|notice| notice.contains("b/tokenizer.json was left aside")),
@@ -212,7 +212,7 @@ mod tests {
         for place in ["a/tokenizer.json", "tokenizer.json"] {
             let files: &[(&str, &[u8])] =
                 &[("a/m.safetensors", SAFETENSORS), ("vocab.json", b"{}"), ("merges.txt", b""), (place, b"{}")];
-            assert_eq!(sorted(files).unwrap().companions.len(), 3);
+            assert_eq!(classified(files).unwrap().companions.len(), 3);
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
     fn a_brace_after_eight_bytes_makes_no_weights() {
         let files: &[(&str, &[u8])] = &[("a", SAFETENSORS), ("settings.json", b"{\"gpu\": {\"x\": 1}}")];
         assert_eq!(streams(files), [(0, false)]);
-        assert_eq!(sorted(files).unwrap().ignored, [1]);
+        assert_eq!(classified(files).unwrap().ignored, [1]);
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
     fn of_a_gguf_file_in_parts_the_first_lends_its_tokenizer() {
         let [first, second] = ["mini-00001-of-00002", "mini-00002-of-00002"]
             .map(|name| std::fs::read(format!("tests/fixtures/reports/gguf-split/{name}.gguf")).unwrap());
-        let head = |bytes: &[u8]| bytes[..bytes.len().min(HEAD_BYTES)].to_vec();
+        let head = |bytes: &[u8]| bytes[..bytes.len().min(SNIFF_BYTES)].to_vec();
         let (first, second) = (head(&first), head(&second));
         let files: &[(&str, &[u8])] = &[("a.gguf", &second), ("b.gguf", &first), ("x", SAFETENSORS)];
         assert_eq!(streams(files), [(2, false), (1, true)]);
@@ -250,11 +250,11 @@ mod tests {
 
     #[test]
     fn it_is_told_whether_there_is_a_tokenizer() {
-        let with = |name: &str| sorted(&[("m.safetensors", SAFETENSORS), (name, b"{}")]).unwrap();
+        let with = |name: &str| classified(&[("m.safetensors", SAFETENSORS), (name, b"{}")]).unwrap();
         assert!(with("x/tokenizer (1).json").brings_tokenizer());
         assert!(!with("vocab.txt").brings_tokenizer());
         assert!(with("vocab.txt").foreign_tokenizer().is_some_and(|(name, _)| name == "vocab.txt"));
-        assert!(sorted(&[("a", b"GGUF")]).unwrap().brings_tokenizer());
+        assert!(classified(&[("a", b"GGUF")]).unwrap().brings_tokenizer());
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
             (&[("a.safetensors", b"\x90\x05\0")], "does not begin as a safetensors file"),
             (&[("a.gguf", b"GGUF"), ("b.gguf", b"GGUF")], "a.gguf and b.gguf"),
         ] {
-            let error = sorted(files).unwrap_err();
+            let error = classified(files).unwrap_err();
             assert!(error.message.contains(says), "{error}");
         }
     }

@@ -7,13 +7,13 @@ use sha2::{Digest, Sha256};
 /// The SHA-256 of weights, from the bytes of their files: of one file, its own. Of several, that of the lines
 /// `sha256sum` prints for them in the order of their names, which does not depend on the order they came in.
 #[derive(Default)]
-pub struct Fingerprint {
+pub struct WeightsHash {
     open: Sha256,
     /// Names and digests of the files that have ended.
     files: Vec<(String, String)>,
 }
 
-impl Fingerprint {
+impl WeightsHash {
     /// Takes the next bytes of a file.
     pub fn push(&mut self, bytes: &[u8]) {
         self.open.update(bytes);

@@ -1,8 +1,13 @@
 //! Keys and values of the positions already processed.
 
-use super::attention::Head;
-use super::attention::exact::ExactHead;
-use super::attention::rounded::RoundedHead;
+mod f32_head;
+mod head;
+mod quantised_head;
+
+use f32_head::F32HeadCache;
+pub use head::{HeadCache, Scratch};
+pub use quantised_head::QuantisedHeadCache;
+
 use crate::error::Result;
 
 /// Room for this many positions is taken at once at the start; then it doubles, up to the context.
@@ -10,26 +15,26 @@ const FIRST_POSITIONS: usize = 64;
 
 /// How keys and values are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Storage {
+pub enum KvPrecision {
     /// In 32-bit floats.
-    Exact,
+    F32,
     /// Keys in 12 bits and values in 8, with a scale for each head and position.
-    Rounded,
+    Quantised,
 }
 
-impl Storage {
+impl KvPrecision {
     /// Bytes that the key and the value of one position take in one head.
     pub fn bytes(self, head_dim: u64) -> u64 {
         match self {
-            Self::Exact => 8u64.saturating_mul(head_dim),
-            Self::Rounded => RoundedHead::bytes(head_dim),
+            Self::F32 => 8u64.saturating_mul(head_dim),
+            Self::Quantised => QuantisedHeadCache::bytes(head_dim),
         }
     }
 }
 
 /// The keys and values of one block.
 #[derive(Clone)]
-pub struct BlockCache {
+pub struct LayerKvCache {
     heads: Heads,
     head_dim: usize,
     context: usize,
@@ -41,18 +46,18 @@ pub struct BlockCache {
 /// Each head's, in one piece.
 #[derive(Clone)]
 pub enum Heads {
-    /// See [`Storage::Exact`].
-    Exact(Vec<ExactHead>),
-    /// See [`Storage::Rounded`].
-    Rounded(Vec<RoundedHead>),
+    /// See [`KvPrecision::F32`].
+    F32(Vec<F32HeadCache>),
+    /// See [`KvPrecision::Quantised`].
+    Quantised(Vec<QuantisedHeadCache>),
 }
 
-impl BlockCache {
+impl LayerKvCache {
     /// An empty cache of `heads` heads, each `head_dim` wide, for at most `context` positions.
-    pub fn new(heads: usize, head_dim: usize, context: usize, storage: Storage) -> Self {
+    pub fn new(heads: usize, head_dim: usize, context: usize, storage: KvPrecision) -> Self {
         let heads = match storage {
-            Storage::Exact => Heads::Exact((0..heads).map(|_| Head::new(head_dim)).collect()),
-            Storage::Rounded => Heads::Rounded((0..heads).map(|_| Head::new(head_dim)).collect()),
+            KvPrecision::F32 => Heads::F32((0..heads).map(|_| HeadCache::new(head_dim)).collect()),
+            KvPrecision::Quantised => Heads::Quantised((0..heads).map(|_| HeadCache::new(head_dim)).collect()),
         };
         Self { heads, head_dim, context, len: 0, room: 0 }
     }
@@ -66,8 +71,8 @@ impl BlockCache {
         if len > self.room {
             let room = len.max(FIRST_POSITIONS).max(2 * self.room).min(self.context.max(len));
             match &mut self.heads {
-                Heads::Exact(heads) => heads.iter_mut().try_for_each(|head| head.reserve(room))?,
-                Heads::Rounded(heads) => heads.iter_mut().try_for_each(|head| head.reserve(room))?,
+                Heads::F32(heads) => heads.iter_mut().try_for_each(|head| head.reserve(room))?,
+                Heads::Quantised(heads) => heads.iter_mut().try_for_each(|head| head.reserve(room))?,
             }
             self.room = room;
         }
@@ -78,8 +83,8 @@ impl BlockCache {
     /// them behind their queries.
     pub fn append(&mut self, qkv: &[f32]) {
         match &mut self.heads {
-            Heads::Exact(heads) => write(heads, qkv, self.len, self.head_dim),
-            Heads::Rounded(heads) => write(heads, qkv, self.len, self.head_dim),
+            Heads::F32(heads) => write(heads, qkv, self.len, self.head_dim),
+            Heads::Quantised(heads) => write(heads, qkv, self.len, self.head_dim),
         }
         self.len += qkv.len() / (3 * self.n_embd());
     }
@@ -102,8 +107,8 @@ impl BlockCache {
     /// Width of all heads together.
     pub fn n_embd(&self) -> usize {
         let heads = match &self.heads {
-            Heads::Exact(heads) => heads.len(),
-            Heads::Rounded(heads) => heads.len(),
+            Heads::F32(heads) => heads.len(),
+            Heads::Quantised(heads) => heads.len(),
         };
         heads * self.head_dim
     }
@@ -114,7 +119,7 @@ impl BlockCache {
     }
 }
 
-fn write<H: Head>(heads: &mut [H], qkv: &[f32], from: usize, head_dim: usize) {
+fn write<H: HeadCache>(heads: &mut [H], qkv: &[f32], from: usize, head_dim: usize) {
     let n_embd = heads.len() * head_dim;
     for (index, head) in heads.iter_mut().enumerate() {
         for (position, qkv) in (from..).zip(qkv.chunks_exact(3 * n_embd)) {
@@ -136,19 +141,19 @@ mod tests {
 
     #[test]
     fn truncated_positions_are_overwritten_by_the_next() {
-        for storage in [Storage::Exact, Storage::Rounded] {
-            let mut cache = BlockCache::new(2, 3, 8, storage);
+        for storage in [KvPrecision::F32, KvPrecision::Quantised] {
+            let mut cache = LayerKvCache::new(2, 3, 8, storage);
             cache.reserve(4).unwrap();
             cache.append(&positions(0, 4));
             cache.truncate(5);
             assert_eq!(cache.len(), 4);
             cache.truncate(1);
             cache.append(&positions(7, 1));
-            let mut fresh = BlockCache::new(2, 3, 8, storage);
+            let mut fresh = LayerKvCache::new(2, 3, 8, storage);
             fresh.reserve(2).unwrap();
             fresh.append(&positions(0, 1));
             fresh.append(&positions(7, 1));
-            let attend = |cache: &BlockCache| {
+            let attend = |cache: &LayerKvCache| {
                 let mut out = [0.0; 6];
                 super::super::attention::attention(&positions(9, 1), cache, 1e-6, &mut Default::default(), &mut out);
                 out
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn room_doubles_and_ends_at_the_context() {
-        let (mut cache, mut rooms) = (BlockCache::new(2, 3, 300, Storage::Rounded), Vec::new());
+        let (mut cache, mut rooms) = (LayerKvCache::new(2, 3, 300, KvPrecision::Quantised), Vec::new());
         for p in 0..300 {
             cache.reserve(1).unwrap();
             cache.append(&positions(p, 1));
