@@ -136,7 +136,8 @@ cmd_bench() {
   build_options "$@"
   need_chromium
   linked_site release
-  exec node benches/browser/bench.mjs --site "$SITE" ${REST[@]+"${REST[@]}"}
+  compile_probe
+  exec node benches/browser/bench.mjs --site "$SITE" --probe "$PROBE_DIR" ${REST[@]+"${REST[@]}"}
 }
 
 command=${1:-help}

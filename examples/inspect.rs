@@ -95,12 +95,12 @@ fn inspect(path: &Path) -> Result<Verdict> {
 fn header(files: &disk::Files, place: usize) -> Result<Header> {
     let stream = files.classified.weights.iter().find(|(other, _)| *other == place).map(|(_, stream)| stream);
     let mut reader = HeaderReader::new(files.name(place), stream.and_then(|stream| stream.size));
-    let mut found = None;
-    files.pieces(place, |mut piece| {
-        found = reader.push(&mut piece)?;
-        Ok(found.is_none())
-    })?;
-    found.map_or_else(|| reader.end(), Ok)
+    for piece in files.pieces(place)? {
+        if let Some(header) = reader.push(&mut piece?.as_slice())? {
+            return Ok(header);
+        }
+    }
+    reader.end()
 }
 
 fn print_header(name: &str, size: Option<u64>, header: &Header) {

@@ -43,7 +43,7 @@ compile_relaxed() {
 
 # compile_wasm PROFILE: leaves gpt2_web.js and gpt2_web_bg.wasm in WASM_DIR.
 compile_wasm() {
-  local profile=$1 module stamp built_with
+  local profile=$1 module stamp built_with hooks=()
   wasm_environment
   need_wasm_bindgen
   WASM_DIR=$WASM_TARGET/bindgen-$profile
@@ -59,10 +59,25 @@ compile_wasm() {
   mkdir -p "$WASM_DIR"
   rm -f "$stamp"
   printf '%s\n' "$built_with" >"$stamp.new"
-  "${WASM_ENV[@]}" "$WASM_CARGO" build --lib --profile "$profile" "${WASM_ARGUMENTS[@]}" >&2
+  # What only tests need stays out of what is shipped.
+  [[ $profile == quick ]] && hooks=(--features test-hooks)
+  "${WASM_ENV[@]}" "$WASM_CARGO" build --lib --profile "$profile" "${WASM_ARGUMENTS[@]}" ${hooks[@]+"${hooks[@]}"} >&2
   # `no-modules`: a module worker does not start from a Blob on file://.
   "$WASM_BINDGEN" --target no-modules --no-typescript --out-name gpt2_web --out-dir "$WASM_DIR" "$module" >&2
   mv "$stamp.new" "$stamp"
+}
+
+# What the benchmark compares its figures with, as gpt2_web_probe.js and its module in PROBE_DIR. After compile_wasm.
+compile_probe() {
+  local features=()
+  [[ $WASM_FLAVOUR == simd128 ]] && features=(--features gpt2-web-probe/relaxed)
+  PROBE_DIR=$WASM_TARGET/bindgen-probe
+  [[ $TOOLCHAIN == debian ]] && features+=(-Zbuild-std=std,panic_abort)
+  say "Compiling the benchmark's probe"
+  "${WASM_ENV[@]}" "$WASM_CARGO" build --package gpt2-web-probe --release --locked --target wasm32-unknown-unknown \
+    --target-dir "$WASM_TARGET" ${features[@]+"${features[@]}"} >&2
+  "$WASM_BINDGEN" --target no-modules --no-typescript --out-name gpt2_web_probe --out-dir "$PROBE_DIR" \
+    "$WASM_TARGET/wasm32-unknown-unknown/release/gpt2_web_probe.wasm" >&2
 }
 
 # Runs wasm-opt over WASM_DIR where there is one that knows what the compiler emits; WASM_DIR becomes its result.

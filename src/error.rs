@@ -67,12 +67,5 @@ impl Error {
     }
 }
 
-/// Candle reports shape and memory faults as text; reaching one means our own checks missed something.
-impl From<candle_core::Error> for Error {
-    fn from(error: candle_core::Error) -> Self {
-        Self::new(ErrorKind::Engine, format!("the tensor library failed: {error}"))
-    }
-}
-
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -12,10 +12,9 @@
 
 mod chunked_logits;
 mod cut;
-mod exp;
-mod ln;
 mod ranking;
 mod uniform;
+mod weigher;
 
 pub use uniform::UniformRng;
 
@@ -25,9 +24,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::settings::Settings;
 use chunked_logits::{CHUNK, ChunkedLogits};
 use cut::Cut;
-use exp::Weigher;
-use ln::ln;
+use libm::log as ln;
 use ranking::Ranking;
+use weigher::Weigher;
 
 /// A token that was drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -19,7 +19,6 @@ mod page;
 mod provided_tokenizer;
 
 use gpt2_web::ErrorKind;
-use gpt2_web::web::limits;
 use page::{ENDS, Page, blob, file, script, set};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -368,13 +367,4 @@ async fn what_cannot_be_done_is_said_and_the_next_request_works() {
     page.send(json!({"type": "unload", "id": 9}));
     assert_eq!(page.end_of(9).await[0]["type"], "unloaded");
     assert_eq!(kind(page.generate(10, "Once", json!({})).await), "not_loaded");
-}
-
-#[wasm_bindgen_test]
-fn limits_are_measured_also_in_memory_that_is_read_in_no_time() {
-    let limits = limits::measure(1).unwrap();
-    assert!(limits.by_streams.iter().all(|&(_, speed)| speed > 0.0 && speed.is_finite()), "{limits:?}");
-    assert!(limits.by_streams.iter().any(|&(_, speed)| speed == limits.stream_gb_s), "{limits:?}");
-    assert_eq!(limits::measure(0).unwrap_err().kind, ErrorKind::InvalidRequest);
-    assert_eq!(limits::measure(u32::MAX).unwrap_err().kind, ErrorKind::OutOfMemory);
 }

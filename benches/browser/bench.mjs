@@ -1,6 +1,6 @@
 // `./build.sh bench`: measures in a headless Chromium, and holds what it finds against what the memory allows.
 //
-//     node benches/browser/bench.mjs --site DIR [--json FILE] [--only REGEX] [--rounds N] [--quick] [--peers]
+//     node benches/browser/bench.mjs --site DIR --probe DIR [--json FILE] [--only REGEX] [--rounds N] [--quick] [--peers]
 import { writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem, type } from 'node:os';
 import { launch } from '../../scripts/browsers.mjs';
@@ -31,7 +31,7 @@ const BUDGET_MS = 200_000;
 /** With the peers, of which some are slow. */
 const PEERS_BUDGET_MS = 900_000;
 
-const { site, json, only, rounds, quick, peers } = await options(process.argv.slice(2));
+const { site, probe, json, only, rounds, quick, peers } = await options(process.argv.slice(2));
 const systems = [gpt2Web.subjects, ...(peers ? [peerSubjects] : [])];
 const subjects = systems.flatMap((system) => system({ quick })).filter(({ system, precision }) => only?.test(`${system} ${precision}`) ?? true);
 if (!subjects.length) usage(`--only ${only?.source} leaves nothing to measure`);
@@ -39,7 +39,7 @@ if (!subjects.length) usage(`--only ${only?.source} leaves nothing to measure`);
 const say = (/** @type {string} */ text) => console.error(text);
 const load_average = loadavg()[0] ?? 0;
 for (const subject of subjects) await subject.prepare(FOLDER);
-const server = await serve(site, SERVED);
+const server = await serve(site, { ...SERVED, folders: { ...SERVED.folders, '/probe/': probe } });
 const browser = await launch('chrome', { protocolTimeout: 0 });
 const place = { browser, url: server.url };
 

@@ -10,7 +10,7 @@ export function usage(message) {
 
 /**
  * @param {string[]} given
- * @returns {Promise<{ site: string, json: string | undefined, only: RegExp | null, rounds: number, quick: boolean, peers: boolean }>}
+ * @returns {Promise<{ site: string, probe: string, json: string | undefined, only: RegExp | null, rounds: number, quick: boolean, peers: boolean }>}
  */
 export async function options(given) {
   try {
@@ -18,6 +18,7 @@ export async function options(given) {
       args: given,
       options: {
         site: { type: 'string' },
+        probe: { type: 'string' },
         json: { type: 'string' },
         only: { type: 'string' },
         rounds: { type: 'string' },
@@ -25,13 +26,14 @@ export async function options(given) {
         peers: { type: 'boolean', default: false },
       },
     });
-    const { site, json, only, quick, peers } = values;
+    const { site, probe, json, only, quick, peers } = values;
     if (!site) usage('--site is missing: the folder of the assembled page');
+    if (!probe) usage('--probe is missing: the folder of the compiled probe');
     const rounds = Number(values.rounds ?? (quick ? 1 : 3));
     if (!Number.isInteger(rounds) || rounds < 1) usage(`--rounds takes a whole number from 1, not '${values.rounds}'`);
     // Fails now rather than after the measurements.
     if (json) await (await open(json, 'a')).close();
-    return { site, json, only: only === undefined ? null : new RegExp(only), rounds, quick, peers };
+    return { site, probe, json, only: only === undefined ? null : new RegExp(only), rounds, quick, peers };
   } catch (error) {
     return usage(/** @type {Error} */ (error).message);
   }

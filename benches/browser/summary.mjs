@@ -1,6 +1,6 @@
 // From samples to results, and from results to a table. Pure: measures nothing.
 
-/** What src/web/limits.rs measures. @typedef {ReturnType<typeof wasm_bindgen.measure_limits>} Limits */
+/** What benches/probe measures. @typedef {ReturnType<typeof wasm_bindgen.measure_limits>} Limits */
 /**
  * What the machine reached in the same run: gigabytes of weights a second, through as many as the model has, and 10⁹ operations a
  * second with many rows at a time, where that is known.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use gpt2_web::gpt2::checkpoint::{self, Classified, FilePrefix, Flow, Loader, ModelFile, Options, SNIFF_BYTES};
+use gpt2_web::gpt2::checkpoint::{self, Classified, FilePrefix, Loader, ModelFile, Options, SNIFF_BYTES};
 use gpt2_web::{Error, ErrorKind, Result};
 
 /// What is read at a time.
@@ -59,25 +59,23 @@ impl Files {
     /// Reads all weights into `loader`.
     pub fn stream(&self, loader: &mut Loader) -> Result<()> {
         for (place, stream) in &self.classified.weights {
-            loader.begin_file(&stream.name)?;
-            self.pieces(*place, |piece| Ok(loader.push(piece)? == Flow::More))?;
-            loader.end_file()?;
+            loader.read_file(&stream.name, self.pieces(*place)?, &mut |_| {})?;
         }
         Ok(())
     }
 
-    /// Hands file number `place` over piece by piece, until `take` wants no more.
-    pub fn pieces(&self, place: usize, mut take: impl FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+    /// File number `place`, piece by piece.
+    pub fn pieces(&self, place: usize) -> Result<impl Iterator<Item = Result<Vec<u8>>>> {
         let path = &self.paths[place];
         let mut file = File::open(path).map_err(|error| unreadable(path, &error))?;
-        let mut piece = Vec::new();
-        loop {
-            piece.clear();
-            let read = (&mut file).take(PIECE_BYTES).read_to_end(&mut piece);
-            if read.map_err(|error| unreadable(path, &error))? == 0 || !take(&piece)? {
-                return Ok(());
+        Ok(std::iter::from_fn(move || {
+            let mut piece = Vec::new();
+            match (&mut file).take(PIECE_BYTES).read_to_end(&mut piece) {
+                Ok(0) => None,
+                Ok(_) => Some(Ok(piece)),
+                Err(error) => Some(Err(unreadable(path, &error))),
             }
-        }
+        }))
     }
 
     /// The name of file number `place`.

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use candle_core::cpu::erf::erf_f64 as erf;
+use libm::erf;
 
 use crate::kernels::exp::exp_all;
 

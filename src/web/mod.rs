@@ -1,5 +1,5 @@
 //! The only module that knows the browser. The messages are plain data and are tested natively; the worker that
-//! speaks them, and the limits it can be held against, exist on wasm32 alone.
+//! speaks them exists on wasm32 alone.
 
 #[cfg(target_arch = "wasm32")]
 mod background_hash;
@@ -8,13 +8,13 @@ mod call;
 #[cfg(target_arch = "wasm32")]
 mod event_loop;
 #[cfg(target_arch = "wasm32")]
-pub mod limits;
-#[cfg(target_arch = "wasm32")]
 mod load;
 #[cfg(target_arch = "wasm32")]
 mod message;
 #[cfg(target_arch = "wasm32")]
 mod outbox;
+#[cfg(target_arch = "wasm32")]
+mod panics;
 pub mod protocol;
 #[cfg(all(target_arch = "wasm32", feature = "relaxed"))]
 pub mod relaxed;

@@ -39,7 +39,7 @@ pub struct Worker {
     pub(super) held: Rc<Cell<u64>>,
     /// Of the model in `engine`, while its SHA-256 is not known.
     pub(super) background_hash: Rc<RefCell<Option<Rc<BackgroundHash>>>>,
-    running: Rc<RefCell<Option<Call>>>,
+    pub(super) running: Rc<RefCell<Option<Call>>>,
     outbox: Rc<Outbox>,
     /// Bytes that models may take.
     pub(super) memory_limit: u64,
@@ -140,56 +140,8 @@ impl Worker {
             let last = work(&worker, &call).await.unwrap_or_else(|error| Event::error(Some(id), error));
             worker.running.take();
             worker.send(last);
-            worker.identify_while_idle().await;
+            worker.hash_while_idle().await;
         });
-    }
-
-    /// Goes on with the SHA-256 of the model until it is known or a request comes.
-    async fn identify_while_idle(&self) {
-        let Some(background_hash) = self.background_hash.borrow().clone() else { return };
-        // Absent if the one before is still at it: it only waits for a piece of a file.
-        let Some(mut hashing) = background_hash.take() else { return };
-        // That of the requests has room for one who waits, and the next request may come at any moment.
-        let Ok(queue) = MessageQueue::new() else { return };
-        let outcome = loop {
-            hashing.read().await;
-            match self.state(&background_hash) {
-                State::Idle => {}
-                State::Busy => return background_hash.put_back(hashing),
-                State::Gone => return,
-            }
-            if let Some(outcome) = hashing.hash() {
-                break outcome;
-            }
-            if queue.run().await.is_err() {
-                return;
-            }
-            match self.state(&background_hash) {
-                State::Idle => {}
-                State::Busy => return background_hash.put_back(hashing),
-                State::Gone => return,
-            }
-        };
-        self.background_hash.take();
-        let (model_sha256, notice) = match outcome {
-            Ok(sha256) => (Some(sha256), None),
-            Err(error) => (None, Some(unidentified(&error))),
-        };
-        if let Some(engine) = self.engine.borrow_mut().as_mut() {
-            engine.identity.model_sha256.clone_from(&model_sha256);
-        }
-        self.send(Event::Hashed { id: background_hash.load, model_sha256, notice });
-    }
-
-    /// Whether it is time to go on with `background_hash`.
-    fn state(&self, background_hash: &Rc<BackgroundHash>) -> State {
-        if !self.background_hash.borrow().as_ref().is_some_and(|current| Rc::ptr_eq(current, background_hash)) {
-            State::Gone
-        } else if self.running.borrow().is_some() {
-            State::Busy
-        } else {
-            State::Idle
-        }
     }
 
     /// Posts `event`, and with it those that wait.
@@ -231,22 +183,6 @@ fn message_of(event: &Event) -> JsValue {
     }
 }
 
-/// Of the model whose SHA-256 is on its way.
-enum State {
-    /// It is there, and no request runs.
-    Idle,
-    /// It is there, and a request runs.
-    Busy,
-    /// It was unloaded or replaced.
-    Gone,
-}
-
-fn unidentified(error: &Error) -> String {
-    format!(
-        "the SHA-256 of the model will not be known, and records go without it: {error}. The model itself is in memory"
-    )
-}
-
 /// Makes this worker scope answer requests.
 ///
 /// # Errors
@@ -262,7 +198,7 @@ pub fn start_worker() -> std::result::Result<(), JsError> {
         }
     };
     let worker = Worker::new(post)?;
-    report_panics(worker.clone());
+    super::panics::report(worker.clone());
     #[cfg(feature = "relaxed")]
     if let Err(error) = super::relaxed::install() {
         web_sys::console::warn_2(&"plain SIMD is used:".into(), &error);
@@ -273,25 +209,4 @@ pub fn start_worker() -> std::result::Result<(), JsError> {
     // While the first model's file is on its way there is time for it.
     spawn_local(async { text::warm_up() });
     Ok(())
-}
-
-/// A panic leaves the module in an unknown state. Its text goes to the console and, as the last event, to the page,
-/// which starts a new worker.
-fn report_panics(worker: Worker) {
-    thread_local!(static REPORTER: RefCell<Option<Worker>> = const { RefCell::new(None) });
-    REPORTER.set(Some(worker));
-    std::panic::set_hook(Box::new(|info| {
-        console_error_panic_hook::hook(info);
-        REPORTER.with_borrow(|worker| {
-            let Some(worker) = worker else { return };
-            let id = worker.running.try_borrow().ok().and_then(|running| running.as_ref().map(|call| call.id));
-            worker.send(Event::error(id, Error::new(ErrorKind::Panic, format!("the engine panicked: {info}"))));
-        });
-    }));
-}
-
-/// Panics with `message`: shows what a page does when its worker dies, to its author and to the tests.
-#[wasm_bindgen]
-pub fn provoke_panic(message: &str) {
-    panic!("{message}");
 }

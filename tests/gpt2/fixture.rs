@@ -8,7 +8,7 @@ use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
 use candle_core::{Device, Tensor};
 use gpt2_web::Result;
 use gpt2_web::gpt2::Precision;
-use gpt2_web::gpt2::checkpoint::{FilePrefix, Flow, Loaded, Loader, ModelFile, Options, SNIFF_BYTES, classify, load};
+use gpt2_web::gpt2::checkpoint::{FilePrefix, Loaded, Loader, ModelFile, Options, SNIFF_BYTES, classify, load};
 
 /// Every folder of published layouts and configurations.
 pub const CHECKPOINTS: [&str; 9] = [
@@ -87,16 +87,13 @@ pub fn load_in_pieces(files: &[(String, Vec<u8>)], options: Options, sizes: &[us
     let mut loader = Loader::new(&companions, classified.weights.iter().map(|(_, s)| s.clone()).collect(), options)?;
     let mut sizes = sizes.iter().cycle();
     for (place, stream) in &classified.weights {
-        loader.begin_file(&stream.name)?;
         let mut rest = files[*place].1.as_slice();
-        while !rest.is_empty() {
+        let pieces = std::iter::from_fn(|| {
             let (piece, after) = rest.split_at(sizes.next().copied().unwrap_or(1).min(rest.len()));
-            if loader.push(piece)? == Flow::Enough {
-                break;
-            }
             rest = after;
-        }
-        loader.end_file()?;
+            (!piece.is_empty()).then_some(Ok(piece))
+        });
+        loader.read_file(&stream.name, pieces, &mut |_| {})?;
     }
     loader.finish()
 }

@@ -133,7 +133,7 @@ fn shards_load_without_their_index_and_not_without_each_other() {
 
 #[test]
 fn without_a_configuration_the_shapes_decide() {
-    // The narrow fixtures have prefixes of 16: their width says nothing of them.
+    // The narrow fixtures have heads of 16: their width says nothing of them.
     let files = [("model.safetensors".to_owned(), Safetensors::of("plain-f32").file())];
     let error = fixture::try_load(&files, None).unwrap_err();
     assert!(error.kind == ErrorKind::UnsupportedModel && error.message.contains("config.json"), "{error}");
@@ -151,7 +151,7 @@ fn without_a_configuration_the_shapes_decide() {
     let inferred = fixture::try_load(&alone, None).unwrap();
     let told = fixture::try_load(&[&alone[..], &[("config.json".into(), config.to_vec())]].concat(), None).unwrap();
     assert_eq!(inferred.model.config(), told.model.config());
-    assert!(inferred.notices[0].contains("2 attention prefixes are a guess"), "{:?}", inferred.notices);
+    assert!(inferred.notices[0].contains("2 attention heads are a guess"), "{:?}", inferred.notices);
     assert_eq!((told.notices.len(), result(told).0), (0, result(inferred).0));
 
     wide.0.get_mut("h.1.ln_2.bias").unwrap().1 = vec![2, 64];

@@ -118,7 +118,7 @@ fn textbook(config: &Config, weights: &HashMap<String, Tensor>, ids: &[u32]) -> 
         normal.broadcast_mul(&weight(name))?.broadcast_add(&bias(name))
     };
     let linear = |name: &str, x: &Tensor| x.matmul(&weight(name))?.broadcast_add(&bias(name));
-    // [n, width] -> [prefixes, n, head_dim]
+    // [n, width] -> [heads, n, head_dim]
     let split = |x: Tensor| x.contiguous()?.reshape((n, config.n_head, config.head_dim))?.transpose(0, 1)?.contiguous();
     let mask = build_causal_mask(n, 0, &Device::Cpu)?.unsqueeze(0)?.broadcast_as((config.n_head, n, n))?;
     let never = Tensor::new(f64::NEG_INFINITY, &Device::Cpu)?.broadcast_as(mask.shape())?;
@@ -138,8 +138,8 @@ fn textbook(config: &Config, weights: &HashMap<String, Tensor>, ids: &[u32]) -> 
             scores = (scores / (layer + 1) as f64)?;
         }
         let attention = softmax(&mask.where_cond(&never, &scores)?, D::Minus1)?;
-        let prefixes = attention.matmul(&v?)?.transpose(0, 1)?.reshape((n, width))?;
-        x = (x + linear(&name("attn.c_proj"), &prefixes)?)?;
+        let heads = attention.matmul(&v?)?.transpose(0, 1)?.reshape((n, width))?;
+        x = (x + linear(&name("attn.c_proj"), &heads)?)?;
 
         let inner = linear(&name("mlp.c_fc"), &norm(&name("ln_2"), &x)?)?;
         let inner = match config.activation_function {
@@ -168,13 +168,13 @@ fn difference(config: &Config, precision: Precision, seed: u64, ids: &[u32]) -> 
     (mean(squares.sum()), mean(wanted.iter().map(|logit| logit * logit).sum()))
 }
 
-/// Configurations whose widths are multiples of `unit`: prefixes of up to `head_dim` units, and up to `n_inner` inside.
+/// Configurations whose widths are multiples of `unit`: heads of up to `head_dim` units, and up to `n_inner` inside.
 fn configs(unit: usize, head_dim: usize, n_inner: usize) -> impl Strategy<Value = Config> {
-    let prefixes = (1..=5usize, 1..=head_dim).prop_map(move |(n_head, head_dim)| (n_head, head_dim * unit));
+    let heads = (1..=5usize, 1..=head_dim).prop_map(move |(n_head, head_dim)| (n_head, head_dim * unit));
     let sizes = (1..=90usize, 1..=24usize, 1..=3usize, 1..=n_inner);
     let epsilon = prop::sample::select(&[1e-5, 1e-6, 1e-3]);
     let activation = prop::sample::select(&["gelu_new", "gelu", "relu", "silu"]);
-    (prefixes, sizes, epsilon, activation, any::<[bool; 3]>()).prop_map(
+    (heads, sizes, epsilon, activation, any::<[bool; 3]>()).prop_map(
         move |(
             (n_head, head_dim),
             (vocab_size, n_positions, n_layer, n_inner),
@@ -224,7 +224,7 @@ proptest! {
     /// Rounded weights, activations, keys and values move the logits by a share of their size.
     #[test]
     fn in_blocks_the_network_is_near_the_textbook((config, ids) in with_ids(configs(32, 2, 16)), seed: u64) {
-        // Unscaled scores of wide prefixes are so far apart that the least rounding changes which one is greatest.
+        // Unscaled scores of wide heads are so far apart that the least rounding changes which one is greatest.
         let config = Config { scale_attn_weights: true, ..config };
         for (precision, share) in [(Precision::Q8_0, 0.06), (Precision::Q4_0, 0.5)] {
             let (off, size) = difference(&config, precision, seed, &ids);

@@ -1,5 +1,5 @@
 // A worker that measures the machine rather than the model. Answers a message with `{ value }` or `{ error }`.
-importScripts('/gpt2_web.js');
+importScripts('/probe/gpt2_web_probe.js');
 /** @typedef {{ read: Blob } | { limits: number }} Question a file to read, or megabytes to measure the memory with */
 
 /** As much as the model's worker takes from a file at once. */
@@ -21,7 +21,7 @@ async function read(file) {
 
 /** @param {number} megabytes */
 async function limits(megabytes) {
-  await wasm_bindgen({ module_or_path: await fetch('/gpt2_web_bg.wasm') });
+  await wasm_bindgen({ module_or_path: await fetch('/probe/gpt2_web_probe_bg.wasm') });
   return wasm_bindgen.measure_limits(megabytes);
 }
 

@@ -62,13 +62,13 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn norm(&mut self, block: Option<usize>, part: TensorKind) -> Result<LayerNorm> {
-        let [scale, shift] = [false, true].map(|bias| TensorId { block, part, bias });
+    fn norm(&mut self, block: Option<usize>, kind: TensorKind) -> Result<LayerNorm> {
+        let [scale, shift] = [false, true].map(|bias| TensorId { block, kind, bias });
         Ok(LayerNorm::new(self.plain(scale)?, self.plain(shift)?, self.config.layer_norm_epsilon as f32))
     }
 
-    fn linear(&mut self, block: usize, part: TensorKind) -> Result<Linear> {
-        let [weight, bias] = [false, true].map(|bias| TensorId { block: Some(block), part, bias });
+    fn linear(&mut self, block: usize, kind: TensorKind) -> Result<Linear> {
+        let [weight, bias] = [false, true].map(|bias| TensorId { block: Some(block), kind, bias });
         Ok(Linear::new(self.matrix(weight)?, self.plain(bias)?))
     }
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use candle_core::quantized::GgmlDType;
 
-use super::header::{MOST_HEADER_BYTES, TensorInfo, Unread};
+use super::header::{MAX_HEADER_BYTES, TensorInfo, Unread};
 use crate::error::{Error, ErrorKind};
 
 type Result<T, E = Unread> = std::result::Result<T, E>;
@@ -134,7 +134,7 @@ fn read_metadata<'a>(
     check_version(name, reader.u32()?)?;
     let (tensors, values) = (reader.u64()?, reader.u64()?);
     // The least a tensor or a value takes is 24 and 13 bytes; anything allocated for them is bounded by that.
-    let most = size.map_or(MOST_HEADER_BYTES, |size| size.min(MOST_HEADER_BYTES));
+    let most = size.map_or(MAX_HEADER_BYTES, |size| size.min(MAX_HEADER_BYTES));
     if tensors.saturating_mul(24).saturating_add(values.saturating_mul(13)) > most {
         return Err(damaged(format!(
             "the header of {name} claims {tensors} tensors and {values} values, more than the file can hold; \

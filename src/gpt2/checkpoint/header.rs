@@ -1,18 +1,16 @@
-//! What the header of a weights file says, and reading it from pieces of any size.
+//! What the header of a weights file says.
 
 use candle_core::quantized::GgmlDType;
 
+use super::Format;
+use super::gguf_tokenizer::Tokenizer;
 use super::kinds::Split;
-use super::{Format, gguf, safetensors, sniff};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
 
 /// The longest header that is read, as the safetensors format defines it. GPT-2 XL's has 60 KB, a GGUF file's with
 /// GPT-2's tokenizer 2 MB.
-pub(super) const MOST_HEADER_BYTES: u64 = 100_000_000;
-
-/// Enough to tell what a file is.
-const FIRST_LOOK: u64 = 512;
+pub(super) const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// What a weights file says of itself before its numbers.
 #[derive(Debug)]
@@ -24,7 +22,7 @@ pub struct Header {
     /// The part of a model that a GGUF file is, where it is in several.
     pub part: Option<Split>,
     /// The tokenizer a GGUF file holds.
-    pub tokenizer: Result<Option<gguf::Tokenizer>>,
+    pub tokenizer: Result<Option<Tokenizer>>,
     /// The tensors, in the order of their data.
     pub tensors: Vec<TensorInfo>,
     /// Where the data begins in the file.
@@ -71,7 +69,7 @@ impl Header {
     }
 
     /// Puts the tensors in the order of their data, which may have no gaps or overlaps and must fit into the file.
-    fn checked(mut self, name: &str, size: Option<u64>) -> Result<Self> {
+    pub(super) fn checked(mut self, name: &str, size: Option<u64>) -> Result<Self> {
         // One without data comes before the one that begins at the same place.
         self.tensors.sort_by_key(|tensor| (tensor.begin, tensor.end));
         let mut expected = 0;
@@ -103,87 +101,6 @@ pub(super) fn trailing(name: &str, end: u64) -> Error {
     damaged(format!("{name} goes on after its last tensor, which ends at byte {end}; download it again"))
 }
 
-/// Collects the beginning of a file until its header is complete.
-pub struct HeaderReader {
-    name: String,
-    size: Option<u64>,
-    bytes: Vec<u8>,
-    /// As many bytes as the next attempt needs.
-    wanted: u64,
-}
-
-impl HeaderReader {
-    /// A reader for the file `name`, of `size` bytes if that is known.
-    pub fn new(name: &str, size: Option<u64>) -> Self {
-        Self {
-            name: name.to_owned(),
-            size,
-            bytes: Vec::new(),
-            wanted: size.map_or(FIRST_LOOK, |size| size.min(FIRST_LOOK)),
-        }
-    }
-
-    /// Takes bytes of the file from the front of `bytes`, until the header is complete; then gives it.
-    ///
-    /// # Errors
-    /// `NotAModel`, `DamagedModel` or `UnsupportedModel`.
-    pub fn push(&mut self, bytes: &mut &[u8]) -> Result<Option<Header>> {
-        loop {
-            let missing = self.wanted.saturating_sub(self.bytes.len() as u64);
-            let (taken, rest) = bytes.split_at(usize::try_from(missing).unwrap_or(usize::MAX).min(bytes.len()));
-            self.bytes.extend_from_slice(taken);
-            *bytes = rest;
-            if (self.bytes.len() as u64) < self.wanted {
-                return Ok(None);
-            }
-            if let Some(header) = self.attempt(false)? {
-                return Ok(Some(header));
-            }
-        }
-    }
-
-    /// The file has ended: gives the header, or says what is wrong.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push).
-    pub fn end(&mut self) -> Result<Header> {
-        self.attempt(true)?.ok_or_else(|| damaged(format!("{} has no complete header", self.name)))
-    }
-
-    /// All bytes taken so far: the header, and perhaps the beginning of the data.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
-    }
-
-    fn attempt(&mut self, ended: bool) -> Result<Option<Header>> {
-        let (name, have) = (self.name.as_str(), self.bytes.len() as u64);
-        // What is not there yet may come, unless it is known that the file has no more.
-        let size = if ended { Some(have) } else { self.size };
-        let header = match sniff::format(name, &self.bytes)? {
-            Format::Gguf => gguf::header(name, &self.bytes, size),
-            Format::Safetensors => safetensors::header(name, &self.bytes, size),
-        };
-        match header {
-            Ok(header) => header.checked(name, size).map(Some),
-            Err(Unread::Bad(error)) => Err(error),
-            Err(Unread::Short(needed)) if size.is_some_and(|size| needed > size) => Err(damaged(format!(
-                "the header of {name} goes on to byte {needed}, and the file has {}; it is cut short, download it again",
-                size.unwrap_or(have)
-            ))),
-            Err(Unread::Short(needed)) if needed > MOST_HEADER_BYTES => Err(Error::new(
-                ErrorKind::UnsupportedModel,
-                format!("the header of {name} has over {needed} bytes; at most {MOST_HEADER_BYTES} are supported"),
-            )),
-            Err(Unread::Short(needed)) => {
-                // Growing by a factor keeps the work of repeated attempts in proportion to the header.
-                let more = self.size.map_or(4 * have, |size| size.min(4 * have));
-                self.wanted = needed.max(more);
-                Ok(None)
-            }
-        }
-    }
-}
-
-fn damaged(message: String) -> Error {
+pub(super) fn damaged(message: String) -> Error {
     Error::new(ErrorKind::DamagedModel, message)
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::assemble::{Assembled, assemble};
 use super::budget::{self, TensorMeta, precision_of};
-use super::header::{Header, HeaderReader, trailing};
+use super::header::{Header, trailing};
+use super::header_reader::HeaderReader;
 use super::index::Index;
 use super::plan::{self, Plan, Planned};
 use super::tensor_reader::{LoadedTensor, Target, TensorReader};
@@ -236,6 +237,27 @@ impl Loader {
         Ok(())
     }
 
+    /// Takes the file `name` whole, in `pieces` of any size: [`begin_file`](Self::begin_file), then
+    /// [`push`](Self::push) until it has enough, then [`end_file`](Self::end_file). `after_piece` hears of the progress.
+    ///
+    /// # Errors
+    /// As those three, and those of the pieces.
+    pub fn read_file<P: AsRef<[u8]>>(
+        &mut self,
+        name: &str,
+        pieces: impl IntoIterator<Item = Result<P>>,
+        after_piece: &mut dyn FnMut(&Self),
+    ) -> Result<()> {
+        self.begin_file(name)?;
+        for piece in pieces {
+            if self.push(piece?.as_ref())? == Flow::Enough {
+                break;
+            }
+            after_piece(self);
+        }
+        self.end_file()
+    }
+
     /// Bytes of weights taken, and how many there are, if that is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         (self.done, weights(&self.streams).map(|stream| stream.size).sum())
@@ -421,7 +443,7 @@ impl Loader {
 
     /// The token embedding for a head, and the other way round: many files repeat the one as the other.
     fn twin(&self, id: TensorId) -> Option<&Matrix> {
-        let twin = match id.part {
+        let twin = match id.kind {
             TensorKind::TokenEmbedding => TensorKind::LmHead,
             TensorKind::LmHead => TensorKind::TokenEmbedding,
             _ => return None,

@@ -30,12 +30,8 @@
 //! let streams = classified.weights.iter().map(|(_, stream)| stream.clone()).collect();
 //! let mut loader = Loader::new(&companions, streams, Options::default())?;
 //! loader.note(&classified.notices);
-//! for (place, stream) in &classified.weights {
-//!     loader.begin_file(&stream.name)?;
-//!     for piece in files[*place].1.chunks(1000) {
-//!         loader.push(piece)?;
-//!     }
-//!     loader.end_file()?;
+//! for (place, file) in &classified.weights {
+//!     loader.read_file(&file.name, files[*place].1.chunks(1000).map(Ok), &mut |_| {})?;
 //! }
 //! let mut model = loader.finish()?.model;
 //! assert_eq!(model.feed(&[1, 2, 3])?.len(), 300);
@@ -49,7 +45,9 @@ mod classify;
 mod foreign;
 pub mod gguf;
 mod gguf_header;
+mod gguf_tokenizer;
 mod header;
+mod header_reader;
 mod index;
 mod kinds;
 mod loader;
@@ -66,7 +64,8 @@ mod weights_hash;
 mod wrapped;
 
 pub use classify::{Classified, FilePrefix, SNIFF_BYTES, WeightsFile, classify};
-pub use header::{Header, HeaderReader, TensorInfo};
+pub use header::{Header, TensorInfo};
+pub use header_reader::HeaderReader;
 pub use kinds::Split;
 pub use loader::{Flow, Loader, Options};
 pub use weights_hash::WeightsHash;
@@ -156,16 +155,12 @@ pub fn load(files: &[ModelFile<'_>], precision: Option<Precision>, progress: &mu
     let streams: Vec<_> = classified.weights.iter().map(|(_, stream)| stream.clone()).collect();
     let mut loader = Loader::new(&companions, streams, Options { precision, ..Options::default() })?;
     loader.note(&classified.notices);
-    for (place, stream) in &classified.weights {
-        loader.begin_file(&stream.name)?;
-        for piece in files[*place].bytes.chunks(PIECE_BYTES) {
-            if loader.push(piece)? == Flow::Enough {
-                break;
-            }
+    for (place, file) in &classified.weights {
+        let pieces = files[*place].bytes.chunks(PIECE_BYTES).map(Ok);
+        loader.read_file(&file.name, pieces, &mut |loader| {
             let (done, total) = loader.progress();
             progress(done, total.unwrap_or(done));
-        }
-        loader.end_file()?;
+        })?;
     }
     loader.finish()
 }

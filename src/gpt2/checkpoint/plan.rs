@@ -169,7 +169,7 @@ fn unreadable(format: Format, tensor: &TensorInfo) -> Error {
 /// `MissingTensor` if a tensor that decides something is not there, `UnsupportedModel` if the width gives no number of
 /// heads, `WrongShape` if the shapes contradict each other, and those of [`Config::checked`].
 pub(super) fn infer(found: &BTreeMap<TensorId, TensorMeta>, names: &Names) -> Result<(Config, String)> {
-    let first_up = TensorId { block: Some(0), part: TensorKind::MlpUp, bias: false };
+    let first_up = TensorId { block: Some(0), kind: TensorKind::MlpUp, bias: false };
     for id in [TensorId::single(TensorKind::TokenEmbedding), TensorId::single(TensorKind::PositionEmbedding), first_up]
     {
         if !found.contains_key(&id) {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Format;
-use super::header::{Header, MOST_HEADER_BYTES, TensorInfo, Unread};
+use super::header::{Header, MAX_HEADER_BYTES, TensorInfo, Unread};
 use super::tensors::{Names, TensorKind, block_number};
 use crate::error::{Error, ErrorKind};
 
@@ -43,13 +43,13 @@ pub(super) fn header(name: &str, bytes: &[u8], size: Option<u64>) -> Result<Head
     let Some(length) = bytes.first_chunk().map(|length| u64::from_le_bytes(*length)) else {
         return Err(Unread::Short(8));
     };
-    let most = size.map_or(MOST_HEADER_BYTES, |size| size.saturating_sub(8).min(MOST_HEADER_BYTES));
+    let most = size.map_or(MAX_HEADER_BYTES, |size| size.saturating_sub(8).min(MAX_HEADER_BYTES));
     if length > most {
         return Err(damaged(match size {
             Some(size) => {
                 format!("the header of {name} claims {length} bytes, and the file has {size}; download it again")
             }
-            None => format!("the header of {name} claims {length} bytes; at most {MOST_HEADER_BYTES} are allowed"),
+            None => format!("the header of {name} claims {length} bytes; at most {MAX_HEADER_BYTES} are allowed"),
         }));
     }
     let data = 8 + length;

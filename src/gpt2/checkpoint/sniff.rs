@@ -1,6 +1,6 @@
 //! What a file is, from its first bytes; its name proves nothing.
 
-use super::header::MOST_HEADER_BYTES;
+use super::header::MAX_HEADER_BYTES;
 use super::{Format, foreign};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -73,7 +73,7 @@ pub(super) fn is_apple_double(bytes: &[u8]) -> bool {
 /// be a brace as well, so the length must be one, or the object must be one of tensors.
 fn is_safetensors(bytes: &[u8]) -> bool {
     let Some((length, json)) = bytes.split_first_chunk() else { return false };
-    let plausible = (2..=MOST_HEADER_BYTES).contains(&u64::from_le_bytes(*length));
+    let plausible = (2..=MAX_HEADER_BYTES).contains(&u64::from_le_bytes(*length));
     let tensors = [&b"__metadata__"[..], b"\"dtype\"", b"\"data_offsets\""];
     json.first() == Some(&b'{')
         && (plausible || tensors.iter().any(|key| json.windows(key.len()).any(|window| window == *key)))

@@ -110,7 +110,8 @@ impl TensorReader {
             return builder.push_blocks(bytes);
         }
         let count = self.filled / self.dtype.type_size() * self.dtype.block_size();
-        let CpuStorage::F32(numbers) = self.dtype.from_data(Cow::Borrowed(bytes)).dequantize(count)? else {
+        let CpuStorage::F32(numbers) = self.dtype.from_data(Cow::Borrowed(bytes)).dequantize(count).map_err(failed)?
+        else {
             return Err(Error::new(ErrorKind::Engine, "the tensor library gave other numbers than f32"));
         };
         let max = precision.max();
@@ -139,6 +140,11 @@ impl TensorReader {
 /// Whether blocks of the file are kept as they are.
 fn keeps_blocks(dtype: GgmlDType, precision: Precision) -> bool {
     precision != Precision::F32 && precision.stored() == dtype
+}
+
+/// Candle reports shape and memory faults as text. If one comes, our own checks missed something.
+fn failed(error: candle_core::Error) -> Error {
+    Error::new(ErrorKind::Engine, format!("the tensor library failed: {error}"))
 }
 
 fn not_finite(name: &str) -> Error {

@@ -35,19 +35,19 @@ pub(super) enum Role {
 pub(super) struct TensorId {
     /// The block, or none for what is there once.
     pub block: Option<usize>,
-    pub part: TensorKind,
+    pub kind: TensorKind,
     /// The bias, not the weight.
     pub bias: bool,
 }
 
 impl TensorId {
     /// A weight that is there once.
-    pub const fn single(part: TensorKind) -> Self {
-        Self { block: None, part, bias: false }
+    pub const fn single(kind: TensorKind) -> Self {
+        Self { block: None, kind, bias: false }
     }
 
     pub fn role(self) -> Role {
-        match self.part {
+        match self.kind {
             _ if self.bias => Role::Vector,
             TensorKind::TokenEmbedding | TensorKind::LmHead => Role::Embedding,
             TensorKind::Qkv | TensorKind::AttentionOutput | TensorKind::MlpUp | TensorKind::MlpDown => Role::Linear,
@@ -59,13 +59,13 @@ impl TensorId {
 
     /// Number of dimensions.
     pub fn rank(self) -> usize {
-        if self.role() == Role::Vector && self.part != TensorKind::PositionEmbedding { 1 } else { 2 }
+        if self.role() == Role::Vector && self.kind != TensorKind::PositionEmbedding { 1 } else { 2 }
     }
 
     /// The shape in a model of this configuration; matrices are `[out, in]`.
     pub fn shape(self, config: &Config) -> Vec<usize> {
         let (embd, inner) = (config.n_embd, config.n_inner);
-        let (outputs, inputs) = match self.part {
+        let (outputs, inputs) = match self.kind {
             TensorKind::TokenEmbedding | TensorKind::LmHead => (config.vocab_size, embd),
             TensorKind::PositionEmbedding => (config.n_positions, embd),
             TensorKind::Norm | TensorKind::AttentionNorm | TensorKind::MlpNorm => return vec![embd],
@@ -94,10 +94,10 @@ impl TensorId {
             TensorKind::MlpDown,
         ];
         let blocks = (0..config.n_layer).flat_map(move |block| {
-            parts.into_iter().flat_map(move |part| [false, true].map(|bias| Self { block: Some(block), part, bias }))
+            parts.into_iter().flat_map(move |kind| [false, true].map(|bias| Self { block: Some(block), kind, bias }))
         });
         once.into_iter()
-            .map(|(part, bias)| Self { block: None, part, bias })
+            .map(|(kind, bias)| Self { block: None, kind, bias })
             .chain(head.then_some(Self::single(TensorKind::LmHead)))
             .chain(blocks)
     }
@@ -118,32 +118,32 @@ pub(super) struct Names {
 impl Names {
     /// The tensor of that name, if a GPT-2 can have it.
     pub fn id(&self, name: &str) -> Option<TensorId> {
-        let (path, kind) = name.rsplit_once('.')?;
-        let bias = match kind {
+        let (path, suffix) = name.rsplit_once('.')?;
+        let bias = match suffix {
             "weight" => false,
             "bias" => true,
             _ => return None,
         };
         let of_block = path.strip_prefix(self.block).and_then(|rest| rest.strip_prefix('.'));
-        let (block, name, parts): (_, _, &[_]) = match of_block.and_then(|rest| rest.split_once('.')) {
+        let (block, name, kinds): (_, _, &[_]) = match of_block.and_then(|rest| rest.split_once('.')) {
             Some((number, name)) => (Some(block_number(number)?), name, &self.of_block),
             None => (None, path, &self.single),
         };
-        let &(_, part) = parts.iter().find(|(known, _)| *known == name)?;
+        let &(_, kind) = kinds.iter().find(|(known, _)| *known == name)?;
         let only_weight =
-            matches!(part, TensorKind::TokenEmbedding | TensorKind::PositionEmbedding | TensorKind::LmHead);
-        (!(bias && only_weight)).then_some(TensorId { block, part, bias })
+            matches!(kind, TensorKind::TokenEmbedding | TensorKind::PositionEmbedding | TensorKind::LmHead);
+        (!(bias && only_weight)).then_some(TensorId { block, kind, bias })
     }
 
     /// The name of a tensor.
     pub fn name(&self, id: TensorId) -> String {
-        let kind = if id.bias { "bias" } else { "weight" };
-        let named = |parts: &[(&'static str, TensorKind)]| {
-            parts.iter().find(|(_, part)| *part == id.part).map_or("?", |(name, _)| *name)
+        let suffix = if id.bias { "bias" } else { "weight" };
+        let named = |kinds: &[(&'static str, TensorKind)]| {
+            kinds.iter().find(|(_, kind)| *kind == id.kind).map_or("?", |(name, _)| *name)
         };
         match id.block {
-            Some(block) => format!("{}.{block}.{}.{kind}", self.block, named(&self.of_block)),
-            None => format!("{}.{kind}", named(&self.single)),
+            Some(block) => format!("{}.{block}.{}.{suffix}", self.block, named(&self.of_block)),
+            None => format!("{}.{suffix}", named(&self.single)),
         }
     }
 
@@ -186,7 +186,7 @@ pub(super) fn infer(shapes: &BTreeMap<TensorId, Vec<usize>>) -> Option<Config> {
         n_embd: width,
         n_layer: shapes.keys().filter_map(|id| id.block).max()?.saturating_add(1),
         n_head: width / HEAD_DIM,
-        n_inner: rows(TensorId { block: Some(0), part: TensorKind::MlpUp, bias: false })?,
+        n_inner: rows(TensorId { block: Some(0), kind: TensorKind::MlpUp, bias: false })?,
         ..Config::default()
     })
 }
@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(seen, 5 + 12 * 12);
         }
         assert_eq!(
-            safetensors::NAMES.name(TensorId { block: Some(3), part: TensorKind::MlpUp, bias: true }),
+            safetensors::NAMES.name(TensorId { block: Some(3), kind: TensorKind::MlpUp, bias: true }),
             "h.3.mlp.c_fc.bias"
         );
         assert_eq!(gguf::NAMES.name(TensorId::single(TensorKind::TokenEmbedding)), "token_embd.weight");

@@ -47,7 +47,7 @@ impl Precision {
     }
 
     /// The block format of GGUF that holds the same numbers.
-    pub fn stored(self) -> GgmlDType {
+    pub(in crate::gpt2) fn stored(self) -> GgmlDType {
         match self {
             Self::F32 => GgmlDType::F32,
             Self::Q8_0 => GgmlDType::Q8_0,

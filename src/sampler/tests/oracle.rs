@@ -1,6 +1,6 @@
 //! The sampler by its definition: everything sorted, every sum in the order of the ranking, nothing skipped.
 
-use crate::sampler::exp::Weigher;
+use crate::sampler::weigher::Weigher;
 use crate::settings::Settings;
 
 /// The ids kept, ascending, with their weights.

@@ -1,12 +1,9 @@
-//! What this machine could reach at most, measured inside the same module that the model runs in. A step of decode reads
-//! every weight once, so it cannot be faster than the memory is: the benchmark holds its figures against these.
+//! The roofline of this machine: the memory bandwidth and the peak rate of the kernels, measured in WebAssembly by one
+//! thread. A step of decode reads every weight once, so it cannot be faster than the memory. The benchmark compares its
+//! figures with these.
+#![cfg(target_arch = "wasm32")]
 
-use serde::Serialize;
-use wasm_bindgen::prelude::*;
-
-use super::event_loop::Clock;
-use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::{self, ActivationBlock, BLOCK, GROUP as GROUP_OUTPUTS, MatmulFn, PackedBlock, READERS};
+use gpt2_web::kernels::{self, ActivationBlock, BLOCK, GROUP as GROUP_OUTPUTS, MatmulFn, PackedBlock, READERS};
 
 /// What [`measure`] finds. The benchmark takes the fields by these names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,6 +28,12 @@ pub struct ProductRate {
     pub gop_s: f64,
     /// Gigabytes of weights that are passed through in a second, if each is read once for all rows.
     pub gb_s: f64,
+}
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_namespace = performance)]
+    fn now() -> f64;
 }
 
 /// How often each limit is measured. The best counts: whatever disturbs a measurement makes it slower, never faster.
@@ -89,7 +92,6 @@ use word::Word;
 /// # Errors
 /// `InvalidRequest` for no megabytes, `OutOfMemory` if there is no room for so many, `Engine` if there is no clock.
 pub fn measure(megabytes: u32) -> Result<Limits> {
-    let clock = Clock::new()?;
     if megabytes == 0 {
         return Err(Error::new(ErrorKind::InvalidRequest, "the limits need at least one megabyte to read"));
     }
@@ -105,17 +107,17 @@ pub fn measure(megabytes: u32) -> Result<Limits> {
     // Anything but zeros: pages that were never written may all be one page, which is in the cache.
     groups.resize(count, [word::splat(1); GROUP]);
     let by_streams = vec![
-        (1, stream_gb_s::<1>(&groups, &clock)),
-        (2, stream_gb_s::<2>(&groups, &clock)),
-        (4, stream_gb_s::<4>(&groups, &clock)),
-        (8, stream_gb_s::<8>(&groups, &clock)),
+        (1, stream_gb_s::<1>(&groups)),
+        (2, stream_gb_s::<2>(&groups)),
+        (4, stream_gb_s::<4>(&groups)),
+        (8, stream_gb_s::<8>(&groups)),
     ];
     #[cfg(feature = "relaxed")]
-    super::relaxed::install().map_err(|error| Error::new(ErrorKind::Engine, format!("{error:?}")))?;
+    gpt2_web::web::relaxed::install().map_err(|error| Error::new(ErrorKind::Engine, format!("{error:?}")))?;
     let products = kernels::selected();
-    let rates = [1, 32].into_iter().flat_map(|rows| {
-        [product_rate("q8_0", products.q8, rows, &clock), product_rate("q4_0", products.q4, rows, &clock)]
-    });
+    let rates = [1, 32]
+        .into_iter()
+        .flat_map(|rows| [product_rate("q8_0", products.q8, rows), product_rate("q4_0", products.q4, rows)]);
     Ok(Limits {
         stream_gb_s: by_streams.iter().map(|&(_, speed)| speed).fold(0.0, f64::max),
         by_streams,
@@ -143,13 +145,13 @@ fn product_rate<W: PackedBlock>(
     let x: Vec<f32> = (0..rows * INPUTS).map(|index| (index % 17) as f32 - 8.0).collect();
     let (mut quantised, mut out) = (vec![ActivationBlock::EMPTY; x.len() / BLOCK], vec![0.0; rows * OUTPUTS]);
     let mut trial = |readers: usize| {
-        let (began, mut count) = (clock.now(), 0);
+        let (began, mut count) = (now(), 0);
         loop {
             for _ in 0..8 {
                 product(&weights, &x, INPUTS, &mut quantised, std::hint::black_box(&mut out), OUTPUTS, readers);
             }
             count += 8;
-            let ms = clock.now() - began;
+            let ms = now() - began;
             if ms >= TRIAL_MS {
                 return f64::from(count) / ms;
             }
@@ -178,10 +180,10 @@ pub fn measure_limits(megabytes: u32) -> std::result::Result<JsValue, JsError> {
 }
 
 /// Gigabytes a second with `S` places to read from, which divide `groups`.
-fn stream_gb_s<const S: usize>(groups: &[[Word; GROUP]], clock: &Clock) -> f64 {
+fn stream_gb_s<const S: usize>(groups: &[[Word; GROUP]]) -> f64 {
     let length = groups.len() / S;
     let trial = || {
-        let (began, mut bytes) = (clock.now(), 0.0);
+        let (began, mut bytes) = (now(), 0.0);
         loop {
             for from in (0..length).step_by(GROUPS_A_CALL) {
                 let to = length.min(from + GROUPS_A_CALL);
@@ -189,7 +191,7 @@ fn stream_gb_s<const S: usize>(groups: &[[Word; GROUP]], clock: &Clock) -> f64 {
                 std::hint::black_box(sum(places));
             }
             bytes += (length * S * size_of::<[Word; GROUP]>()) as f64;
-            let ms = clock.now() - began;
+            let ms = now() - began;
             if ms >= TRIAL_MS {
                 return bytes / ms / 1e6;
             }
