@@ -43,6 +43,7 @@ check_lints() {
   local arguments=(--profile quick "${WASM_ARGUMENTS[@]}" --lib --test web)
   if [[ $TOOLCHAIN == rustup ]]; then
     "${WASM_ENV[@]}" cargo clippy "${arguments[@]}" -- -D warnings
+    "${WASM_ENV[@]}" cargo clippy --profile quick "${WASM_ARGUMENTS[@]}" --package gpt2-web-probe -- -D warnings
   elif has_debian_clippy; then
     # By its path: cargo would look for its subcommand among rustup's first.
     "${WASM_ENV[@]}" CARGO="$WASM_CARGO" /usr/bin/cargo-clippy clippy "${arguments[@]}" -- -D warnings

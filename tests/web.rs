@@ -18,7 +18,6 @@ mod page;
 #[path = "web/provided_tokenizer.rs"]
 mod provided_tokenizer;
 
-use gpt2_web::ErrorKind;
 use page::{ENDS, Page, blob, file, script, set};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

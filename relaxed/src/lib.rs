@@ -15,7 +15,7 @@ mod kernels;
 use core::arch::wasm32::{i8x16_splat, i32x4_extract_lane, i32x4_splat};
 use core::slice::{from_raw_parts, from_raw_parts_mut};
 
-use kernels::product::Shape;
+use kernels::matmul::Shape;
 use kernels::relaxed::{Dot, Fours4, Instructions, Native, Pairs4, Pairs8, Signed8, Unsigned8};
 use kernels::{Kernel, Q4x4, Q8x4, ActivationBlock};
 

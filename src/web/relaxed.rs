@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use js_sys::{Function, Object, Reflect, WebAssembly};
 use wasm_bindgen::prelude::*;
 
-use crate::kernels::product::{Shape, check, prepare};
+use crate::kernels::matmul::{Shape, check, prepare};
 use crate::kernels::relaxed::{Dot, prepare_nibbles, prepare_pairs8, prepare_signed8, prepare_unsigned8};
 use crate::kernels::{
     self, ActivationBlock, BLOCK, BUILT_IN, EIGHTS, GROUP, KernelSet, MatmulFn, PackedBlock, Q4x4, Q8x4, READERS,

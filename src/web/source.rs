@@ -188,14 +188,14 @@ impl Drop for Source {
 /// A copy of `bytes` in the worker's memory.
 fn taken(bytes: &Uint8Array) -> Result<Vec<u8>> {
     let length = bytes.length() as usize;
-    let mut copy = memory::room(length)?;
+    let mut copy = memory::try_with_capacity(length)?;
     copy.resize(length, 0);
     bytes.copy_to(&mut copy);
     Ok(copy)
 }
 
 fn append(all: &mut Vec<u8>, piece: &[u8]) -> Result<()> {
-    memory::room_for(all, all.len() + piece.len())?;
+    memory::try_reserve(all, all.len() + piece.len())?;
     all.extend_from_slice(piece);
     Ok(())
 }

@@ -121,7 +121,7 @@ async fn every_fixture_loads_through_the_worker_and_writes() {
             let id = 100 + 8 * index + 2 * variant;
             let ready = page.load(id, &files, precision).await;
             assert_eq!(ready["type"], "ready", "{} {precision:?}: {ready}", fixture.name);
-            assert_eq!(page.identified(id).await["model_sha256"], json!(sha256), "{}", fixture.name);
+            assert_eq!(page.hashed(id).await["model_sha256"], json!(sha256), "{}", fixture.name);
             let events = page.generate(id + 1, "Once", json!({"max_tokens": 3, "seed": 1})).await;
             let done = events.last().unwrap();
             assert_eq!(done["type"], "done", "{} {precision:?}", fixture.name);

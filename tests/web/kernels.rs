@@ -3,7 +3,7 @@
 use gpt2_web::gpt2::Precision;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
 use gpt2_web::kernels::exp::{exp, exp_all, exp_each};
-use gpt2_web::kernels::{self, ActivationBlock, BLOCK, GROUP, KernelSet, MatmulFn, PackedBlock, READERS, rows};
+use gpt2_web::kernels::{self, ActivationBlock, BLOCK, GROUP, KernelSet, MatmulFn, PackedBlock, READERS, attention};
 use gpt2_web::model::LanguageModel;
 use wasm_bindgen_test::wasm_bindgen_test;
 
@@ -162,7 +162,7 @@ fn products_of_keys_are_their_definition_to_the_bit() {
 #[wasm_bindgen_test]
 fn weighted_values_are_their_definition() {
     for (rows, width) in (1..23).map(|rows| (rows, 64)).chain((1..20).map(|width| (9, 4 * width))).chain([(64, 64)]) {
-        let values: Vec<rows::ValuePair> =
+        let values: Vec<attention::ValuePair> =
             (0..rows * width).map(|at| [number(at, 127) as i8, number(7 * at, 127) as i8]).collect();
         let weights: Vec<[i16; 2]> = (0..rows).map(|at| [number(3 * at, 16383), number(5 * at, 16383)]).collect();
         let mut got: Vec<i32> = (0..width as i32).collect();
@@ -282,17 +282,17 @@ mod processors {
     #[wasm_bindgen_test]
     fn each_kind_of_processor_is_known_and_has_exact_kernels() {
         assert_eq!(kind::<Saturating>(), Dot::Pairs);
-        agree::<Q8x4>("pairs8", product::<Pairs8<Saturating>>, SCALAR.q8);
-        agree::<Q4x4>("pairs4", product::<Pairs4<Saturating>>, SCALAR.q4);
+        agree::<Q8x4>("pairs8", matmul_t::<Pairs8<Saturating>>, SCALAR.q8);
+        agree::<Q4x4>("pairs4", matmul_t::<Pairs4<Saturating>>, SCALAR.q4);
         assert_eq!(kind::<WithoutSign>(), Dot::Unsigned);
-        agree::<Q8x4>("unsigned8", product::<Unsigned8<WithoutSign>>, SCALAR.q8);
-        agree::<Q4x4>("fours4 without sign", product::<Fours4<WithoutSign>>, SCALAR.q4);
+        agree::<Q8x4>("unsigned8", matmul_t::<Unsigned8<WithoutSign>>, SCALAR.q8);
+        agree::<Q4x4>("fours4 without sign", matmul_t::<Fours4<WithoutSign>>, SCALAR.q4);
         assert_eq!(kind::<WithSign>(), Dot::Signed);
-        agree::<Q8x4>("signed8", product::<Signed8<WithSign>>, SCALAR.q8);
-        agree::<Q4x4>("fours4 with sign", product::<Fours4<WithSign>>, SCALAR.q4);
+        agree::<Q8x4>("signed8", matmul_t::<Signed8<WithSign>>, SCALAR.q8);
+        agree::<Q4x4>("fours4 with sign", matmul_t::<Fours4<WithSign>>, SCALAR.q4);
         // What is made for all must be right on all.
-        agree::<Q8x4>("pairs8 with sign", product::<Pairs8<WithSign>>, SCALAR.q8);
-        agree::<Q4x4>("pairs4 with sign", product::<Pairs4<WithSign>>, SCALAR.q4);
+        agree::<Q8x4>("pairs8 with sign", matmul_t::<Pairs8<WithSign>>, SCALAR.q8);
+        agree::<Q4x4>("pairs4 with sign", matmul_t::<Pairs4<WithSign>>, SCALAR.q4);
     }
 }
 

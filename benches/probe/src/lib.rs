@@ -4,6 +4,9 @@
 #![cfg(target_arch = "wasm32")]
 
 use gpt2_web::kernels::{self, ActivationBlock, BLOCK, GROUP as GROUP_OUTPUTS, MatmulFn, PackedBlock, READERS};
+use gpt2_web::{Error, ErrorKind, Result};
+use serde::Serialize;
+use wasm_bindgen::prelude::*;
 
 /// What [`measure`] finds. The benchmark takes the fields by these names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -126,12 +129,7 @@ pub fn measure(megabytes: u32) -> Result<Limits> {
 }
 
 /// The speed of one product.
-fn product_rate<W: PackedBlock>(
-    precision: &'static str,
-    product: MatmulFn<W>,
-    rows: usize,
-    clock: &Clock,
-) -> ProductRate {
+fn product_rate<W: PackedBlock>(precision: &'static str, product: MatmulFn<W>, rows: usize) -> ProductRate {
     /// A matrix of 288 KB in 8 bits: it fits the second cache, and rounding the activations is as small a part of the
     /// work as in a model.
     const OUTPUTS: usize = 256;
