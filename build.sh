@@ -20,17 +20,22 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
   ./build.sh generate "PROMPT" [OPTION]...
       Continues PROMPT in a headless Chromium, in the same worker as the page. The text streams to standard output
       as it comes; one line on standard error says why it ended and how fast it was.
-        --max-tokens N            the most tokens to generate (128)
-        --temperature T           below 1 sharpens, above 1 flattens, 0 takes the likeliest token (0.8)
-        --top-k K                 keeps the K likeliest tokens; 0 is off (0)
-        --top-p P                 keeps the likeliest tokens that together reach P; 1 is off (0.95)
-        --min-p P                 drops tokens less likely than P times the likeliest; 0 is off (0)
-        --repetition-penalty R    makes tokens seen before less likely; 1 is off (1)
-        --seed N                  the same seed gives the same text (random)
-        --stop TEXT               ends the run where the text reaches TEXT; may be given several times
-        --timeout-ms MS           ends the run after so many milliseconds
-        --parse-special           reads <|endoftext|> in the prompt as the special token
-        --json FILE               writes the record of the run to FILE
+        --max-tokens N            Maximum number of tokens to generate. (128)
+        --temperature T           Divides the logits. Below 1: safer, more repetitive. Above 1: more varied. 0: always
+                                  the most likely token. (0.8)
+        --top-k K                 Samples from the k most likely tokens. 0 = off. (0)
+        --top-p P                 Samples from the fewest top tokens whose probabilities add up to this. 1 = off. (0.95)
+        --min-p P                 Drops tokens below this fraction of the top token's probability. 0 = off. (0)
+        --repetition-penalty R    Makes tokens already in the prompt or output less likely. 1 = off. (1)
+        --seed N                  Same seed and settings, same text. Leave empty for a random seed; it is recorded.
+                                  (random)
+        --stop TEXT               Generation stops at the first of these; the string itself is left out. (none; may be
+                                  given several times)
+        --timeout-ms MS           Stops after this many milliseconds. (none)
+        --top-logprobs N          How many top tokens to record at each step. (6)
+        --parse-special           Treats <|endoftext|> in the prompt as the single special token, not as text (seven
+                                  tokens). (no)
+        --json FILE               Writes the record of the run to FILE.
 
   ./build.sh build
       Makes dist/: the page for any static host, and dist/gpt2-web.html, the whole of it in one file that also runs

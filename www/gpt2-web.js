@@ -14,24 +14,20 @@
  */
 
 import { addressesOf, checkSignal, kindOf, loadOptions, mustBeText, namesOf, optionsOf, stallOf, wrong } from './client/arguments.js';
-import { fetchWhole } from './client/arrival.js';
 import { fetchCatalog } from './client/catalog.js';
 import { Gpt2Error, cancelled } from './client/error.js';
-import { ModelFetch } from './client/fetch-model.js';
 import { fromGiven } from './client/files.js';
 import { Loads } from './client/loads.js';
 import { Model } from './client/model.js';
 import { monotone } from './client/progress.js';
 import { Requests } from './client/requests.js';
 import { Run, iterable } from './client/run.js';
-import { SharedFile } from './client/shared-file.js';
-import { addresses, repository, typed } from './client/source.js';
-import { ModelStore } from './client/store.js';
+import { ModelDownload, SharedDownload, addresses, fetchWhole, repository, typed } from './client/download/index.js';
+import { ModelStore } from './client/store/model-store.js';
 import { Turns } from './client/turns.js';
 import { WorkerHandle } from './client/worker-handle.js';
 
 export { CLIENT_ERROR_KINDS, Gpt2Error } from './client/error.js';
-export { memoryNeeded } from './client/memory.js';
 
 /** @typedef {import('./client/error.js').ErrorKind} ErrorKind */
 /** @typedef {import('./client/progress.js').Progress} Progress */
@@ -41,8 +37,8 @@ export { memoryNeeded } from './client/memory.js';
 /** @typedef {import('./client/files.js').GivenFiles} GivenFiles */
 /** @typedef {import('./client/catalog.js').CatalogEntry} CatalogEntry */
 /** @typedef {import('./client/memory.js').Precision} Precision */
-/** @typedef {import('./client/source.js').Source} Source */
-/** @typedef {import('./client/store.js').StoredModelInfo} StoredModelInfo */
+/** @typedef {import('./client/download/source.js').Source} Source */
+/** @typedef {import('./client/store/model-store.js').StoredModelInfo} StoredModelInfo */
 /** @typedef {import('./client/model.js').Load} Load */
 /** @typedef {import('./client/model.js').Loaded} Loaded */
 /** @typedef {import('./client/model.js').Hashed} Hashed */
@@ -78,7 +74,7 @@ export class Gpt2Web {
   /** @type {Model} */ #model;
   #turns = new Turns();
   /** @type {Loads<Loaded>} */ #loads = new Loads();
-  #embedded = new SharedFile((report, signal, fresh) => this.#download(report, signal, fresh));
+  #embedded = new SharedDownload((report, signal, fresh) => this.#download(report, signal, fresh));
   /** @type {Gpt2Error | null} */ #closed = null;
   #ending = new AbortController();
   /** The downloaded models that this browser keeps. @readonly */ store;
@@ -101,7 +97,7 @@ export class Gpt2Web {
   constructor(options) {
     const { base, workerUrl, assets, store = new ModelStore(), stall_ms = STALL_MS } = optionsOf('Gpt2Web', options);
     for (const [name, url] of Object.entries({ base, workerUrl })) {
-      if (url !== undefined && typeof url !== 'string' && !(url instanceof URL)) throw wrong(`\`${name}\` must be an address, not ${kindOf(url)}`);
+      if (url !== undefined && typeof url !== 'string' && !(url instanceof URL)) throw wrong(`\`${name}\` must be a URL, not ${kindOf(url)}`);
     }
     for (const [name, part] of Object.entries({ store, ...(assets && { assets }) })) {
       if (typeof part !== 'object' || part === null) throw wrong(`\`${name}\` must be an object, not ${kindOf(part)}`);
@@ -128,7 +124,7 @@ export class Gpt2Web {
    */
   async load(load) {
     const { name, files, precision, ...hooks } = loadOptions('load', load);
-    if (typeof name !== 'string') throw wrong('load needs a `name`: what the record calls the model');
+    if (typeof name !== 'string') throw wrong('load needs a `name`, which the record shows as the model');
     const given = fromGiven(files);
     return this.#join(['files', name, precision ?? null, ...given.key], hooks, (way) => (
       this.#replace({ name, precision, files: async () => given.files }, given.files, way)));
@@ -285,7 +281,7 @@ export class Gpt2Web {
   /** Ends the worker and every download; whatever goes on is refused as `closed`, and whatever is asked for later. */
   close() {
     if (this.#closed) return;
-    const error = new Gpt2Error('closed', 'the client was closed; make a new one');
+    const error = new Gpt2Error('closed', 'the client is closed; create a new one');
     this.#closed = error;
     this.#ending.abort(error);
     this.#model.gone();
@@ -374,7 +370,7 @@ export class Gpt2Web {
   async #fetch(source, { precision, sha256, ...hooks }) {
     return this.#join(['fetched', source.id, precision ?? null, sha256 ?? null], hooks, async ({ tell, signal }) => {
       const report = (/** @type {number} */ done, /** @type {number | null} */ total) => tell({ stage: 'download', done, total });
-      const fetch = () => new ModelFetch(source, { store: this.store, signal, report }).run();
+      const fetch = () => new ModelDownload(source, { store: this.store, signal, report }).run();
       let fetched = await fetch();
       const load = { name: source.name, precision, sha256, files: () => this.#stored(fetched.stored) };
       // What was streamed is gone: it comes from the network again.
@@ -405,7 +401,7 @@ export class Gpt2Web {
   /** @param {string | null} id @returns {Promise<ModelFile[]>} */
   async #stored(id) {
     const files = await (id === null ? null : await this.store.find(id))?.files();
-    if (!files) throw new Gpt2Error('not_loaded', 'the model is not kept in this browser; load it again from where it came');
+    if (!files) throw new Gpt2Error('not_loaded', 'the model is not saved in this browser; load it again from its source');
     return Promise.all(files.map(async (file) => ({ name: file.name, blob: await file.blob() })));
   }
 
@@ -421,7 +417,7 @@ export class Gpt2Web {
     try {
       return new URL(path, this.#base ? folder(new URL(this.#base, page)) : (import.meta.url ?? page));
     } catch (cause) {
-      throw new Gpt2Error('invalid_request', `${this.#base ?? path} is no address; give \`base\` the folder of worker.js`, { cause });
+      throw new Gpt2Error('invalid_request', `${this.#base ?? path} is not a URL; set \`base\` to the folder of worker.js`, { cause });
     }
   }
 }

@@ -9,7 +9,7 @@ import { POSITIONS, VOCAB, randomNumbers, tensors } from '../../tests/large/shap
 
 /** Of the files' contents: a file of another version is made anew. */
 const VERSION = 2;
-const TOKENIZER = new URL('../../tests/fixtures/gpt2-tokenizer/', import.meta.url);
+const TOKENIZER = new URL('../../tests/fixtures/gpt2-tokenizer', import.meta.url);
 const END_OF_TEXT = '<|endoftext|>';
 const EPSILON = 1e-5;
 /** Tensor data begins, and each tensor in it, at a multiple of this. */

@@ -31,23 +31,42 @@ fn every_row_of_the_table_is_a_field_and_every_field_a_row() {
     assert_eq!(fields, rows);
 }
 
+/// Options are listed in four more places, for people and for a test: none may say something else.
 #[test]
-fn the_readme_says_the_same() {
+fn every_list_of_options_says_the_same() {
     let readme = include_str!("../../README.md");
+    let page = include_str!("../../www/index.html").replace("&lt;", "<").replace("&gt;", ">");
+    let command_line = include_str!("../../build.sh").split_whitespace().collect::<Vec<_>>().join(" ");
+    let fake_worker = include_str!("../../tests/page/fake-worker.js").replace(r"\'", "'");
     // A bar inside a cell is written \|.
-    let column = |row: &str, index: usize| {
-        let row = row.replace(r"\|", "");
-        row.split('|').nth(index).unwrap_or_default().trim().to_owned()
+    let cell = |row: &str, index: usize| {
+        let row = row.replace(r"\|", "\u{1}");
+        row.split('|').nth(index).unwrap_or_default().trim().replace('\u{1}', "|").replace("`<", "<").replace(">`", ">")
     };
-    for spec in OPTIONS {
-        let begin = format!("| `{}` |", spec.name);
+    for OptionSpec { name, default, help, range } in OPTIONS {
+        let begin = format!("| `{name}` |");
         let row = readme.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("no {begin}"));
-        let default = match spec.default {
-            "" if spec.name == "seed" => "random",
+        let said = match *default {
+            "" if *name == "seed" => "random",
             "" | "[]" => "none",
             default => default,
         };
-        assert_eq!(column(row, 2), default, "{}", spec.name);
+        assert_eq!((cell(row, 2).as_str(), cell(row, 4).as_str()), (said, *help), "README, {name}");
+
+        let flag = format!("--{}", name.replace('_', "-"));
+        let begin = command_line.find(&flag).unwrap_or_else(|| panic!("no {flag} in build.sh"));
+        let line = &command_line[begin..];
+        let line = line.split_once(" --").map_or(line, |(line, _)| line);
+        let said = if *range == OptionRange::Flag { "no" } else { said };
+        assert!(line.contains(help) && line.contains(&format!("({said}")), "build.sh, {name}: {line}");
+
+        let id = if *name == "stop" { "stop-at".to_owned() } else { name.replace('_', "-") };
+        assert!(page.contains(&format!("<p id=\"{id}-help\">{help}</p>")), "index.html, {name}");
+        if let OptionRange::Integer { min, max } = range {
+            assert!(page.contains(&format!("name=\"{name}\" type=\"number\" inputmode=\"numeric\" min=\"{min}\" max=\"{max}\"")), "{name}");
+        }
+        assert!(fake_worker.contains(&format!("'{help}'")), "fake-worker.js, {name}");
+        assert!(fake_worker.contains(&format!("{name}: '{default}'")), "fake-worker.js, {name}");
     }
 }
 

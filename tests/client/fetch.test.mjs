@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 
 import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
-import { ModelFetch } from '../../www/client/fetch-model.js';
-import { addresses, repository } from '../../www/client/source.js';
-import { ModelStore } from '../../www/client/store.js';
+import { ModelDownload } from '../../www/client/download/model-download.js';
+import { addresses, repository } from '../../www/client/download/source.js';
+import { ModelStore } from '../../www/client/store/model-store.js';
 import { hostile, noise } from './hostile-server.mjs';
 import { MemoryFolder } from './memory-folder.mjs';
 import { error, follow, ready } from './scripted-worker.mjs';
@@ -45,8 +45,8 @@ const hub = (listed = false) => ({
   ...repository('owner/name'), url: (/** @type {string} */ file) => server.url(`m/${file}`),
   listing: listed ? { url: server.url('listing'), page: (/** @type {string} */ file) => `https://hub/${file}` } : null,
 });
-/** @param {Partial<ConstructorParameters<typeof ModelFetch>[1]>} [options] @param {import('../../www/client/source.js').Source} [source] */
-const fetching = (options, source = hub()) => new ModelFetch(source, { store: store(), pauses: [1], ...options });
+/** @param {Partial<ConstructorParameters<typeof ModelDownload>[1]>} [options] @param {import('../../www/client/download/source.js').Source} [source] */
+const fetching = (options, source = hub()) => new ModelDownload(source, { store: store(), backoff: [1], ...options });
 const weightsAsked = () => server.asked().filter((path) => /model\.safetensors$/.test(path)).length;
 
 /** @param {import('../../www/client/error.js').ErrorKind} kind @param {RegExp} said */
@@ -194,7 +194,7 @@ test('a cancel ends the wait for a next try, for an answer, and before anything 
   paths['m/config.json'] = { busy: [503, 503, 503] };
   const pausing = new AbortController();
   server.onRequest = () => { pausing.abort(); };
-  await assert.rejects(fetching({ signal: pausing.signal, pauses: [600_000] }).run(), refusal('cancelled', /./));
+  await assert.rejects(fetching({ signal: pausing.signal, backoff: [600_000] }).run(), refusal('cancelled', /./));
   const waiting = new AbortController();
   paths['m/config.json'] = { silent: true };
   server.onRequest = () => { waiting.abort(); };
@@ -226,7 +226,7 @@ test('a store that fails at any moment costs the keeping and nothing else', asyn
     const fetched = await fetching({ store: failing(from) }).run().catch((cause) => assert.fail(`${from}: ${cause}`));
     const weights = /** @type {any} */ (fetched.files.at(-1));
     assert.deepEqual(new Uint8Array(await new Response(weights.blob ?? weights.stream).arrayBuffer()), WEIGHTS, String(from));
-    if (fetched.notices.length > 0) assert.match(fetched.notices.join(), /^This model is not kept for the next visit: .*the disk is gone[^.]*\.$/);
+    if (fetched.notices.length > 0) assert.match(fetched.notices.join(), /^This model is not saved for the next visit: .*the disk is gone[^.]*\.$/);
     await fetched.end();
   }
 });
@@ -245,7 +245,7 @@ test('a kept model that cannot be read is downloaded, and stays', async () => {
     server.requests.length = 0;
     const fetched = await fetching().run();
     assert.equal(weightsAsked(), 1);
-    assert.match(fetched.notices.join(), /not kept.*the disk is gone/);
+    assert.match(fetched.notices.join(), /not saved.*the disk is gone/);
     const weights = /** @type {any} */ (fetched.files.at(-1));
     assert.deepEqual(new Uint8Array(await new Response(weights.stream).arrayBuffer()), WEIGHTS);
     MemoryFolder.prototype.getFileHandle = getFileHandle;
@@ -273,17 +273,17 @@ test('a file that changed while nothing can be deleted any more is never mixed w
   const removing = MemoryFolder.prototype.removeEntry;
   try {
     MemoryFolder.prototype.removeEntry = async () => { throw new DOMException('the disk is gone', 'UnknownError'); };
-    const fetched = await fetching({ pauses: [1, 1], report: (done) => { if (done > 8500) paths['m/model.safetensors'] = { body: changed, etag: '"2"' }; } }).run();
+    const fetched = await fetching({ backoff: [1, 1], report: (done) => { if (done > 8500) paths['m/model.safetensors'] = { body: changed, etag: '"2"' }; } }).run();
     const weights = /** @type {any} */ (fetched.files.at(-1));
     assert.deepEqual(new Uint8Array(await new Response(weights.blob ?? weights.stream).arrayBuffer()), changed);
-    assert.match(fetched.notices.join(), /not kept.*the disk is gone/);
+    assert.match(fetched.notices.join(), /not saved.*the disk is gone/);
   } finally {
     MemoryFolder.prototype.removeEntry = removing;
   }
 });
 
 test('a download that was whole when its tab was closed is not fetched again', async () => {
-  const place = await store().place(addresses(server.url('x.gguf')).id, 'x');
+  const place = await store().open(addresses(server.url('x.gguf')).id, 'x');
   const file = await place.file('x.gguf');
   await file.begin(server.url('x.gguf').href, { etag: '"1"', modified: null, size: WEIGHTS.length });
   await file.append(new Blob([WEIGHTS]));

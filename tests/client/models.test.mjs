@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 
 import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
-import { ModelFetch } from '../../www/client/fetch-model.js';
+import { ModelDownload } from '../../www/client/download/model-download.js';
 import * as known from '../../www/client/catalog.js';
-import { addresses, repository } from '../../www/client/source.js';
-import { ModelStore, StoredModel } from '../../www/client/store.js';
+import { addresses, repository } from '../../www/client/download/source.js';
+import { ModelStore, StoredModel } from '../../www/client/store/model-store.js';
 import { hostile, noise } from './hostile-server.mjs';
 import { MemoryFolder } from './memory-folder.mjs';
 import { ScriptedWorker, error, follow, ready } from './scripted-worker.mjs';
@@ -100,7 +100,7 @@ test('a model that changed on the server is downloaded again; without the server
   const other = WEIGHTS.map((byte) => byte ^ 255);
   paths['m/model.safetensors'] = { body: other, etag: '"2"' };
   const { notices } = await gpt2.loadUrl(address());
-  assert.match(notices.join(), /has changed since it was stored/);
+  assert.match(notices.join(), /has changed since it was saved/);
   assert.deepEqual(read.get('model.safetensors'), other);
   for (const path of Object.keys(paths)) paths[path] = { status: 500, body: '' };
   assert.deepEqual((await gpt2.loadUrl(address())).notices, []);
@@ -109,7 +109,7 @@ test('a model that changed on the server is downloaded again; without the server
 
 test('the pieces that arrived before the connection broke for good are where the next visit goes on', async () => {
   paths['m/model.safetensors'] = { body: WEIGHTS, breaks: [9000, 0, 0] };
-  const fetch = () => new ModelFetch(addresses(address()), { store: store(), pauses: [1, 1] });
+  const fetch = () => new ModelDownload(addresses(address()), { store: store(), backoff: [1, 1] });
   await assert.rejects(fetch().run(), refusal('download_failed', /model\.safetensors from 127.*connection|terminated/));
   const [partial] = await store().list();
   assert.ok(partial && !partial.complete && partial.bytes > 8192 + 400, JSON.stringify(partial));
@@ -132,7 +132,7 @@ test('what is no model is never kept: 404, an HTML page, a cut file, and what th
     assert.deepEqual(folder.paths, []);
   }
   paths['m/model.safetensors'] = { body: WEIGHTS.slice(0, 500), claims: 600 };
-  await assert.rejects(new ModelFetch(addresses(address()), { store: store(), pauses: [1] }).run(), refusal('download_failed', /./));
+  await assert.rejects(new ModelDownload(addresses(address()), { store: store(), backoff: [1] }).run(), refusal('download_failed', /./));
   assert.deepEqual(folder.paths, []);
   paths['m/model.safetensors'] = { body: WEIGHTS };
   follow(reading(({ id }, worker) => worker.emit(error(id, 'damaged_model'))));
@@ -149,7 +149,7 @@ test('a model that is only too large stays', async () => {
 test('without storage the weights stream into the worker, each address once, with a notice', async () => {
   /** @type {string[]} */ const stages = [];
   const { notices } = await client(nowhere()).loadUrl(address(), { onProgress: ({ stage }) => stages.push(stage) });
-  assert.match(notices.join(), /not kept for the next visit: this page has no storage/);
+  assert.match(notices.join(), /not saved for the next visit: this page has no storage/);
   const sent = /** @type {any} */ (ScriptedWorker.started[0]?.received[0]).files.at(-1);
   assert.deepEqual([sent.name, sent.size, sent.stream instanceof ReadableStream], ['model.safetensors', 20_000, true]);
   assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
@@ -162,7 +162,7 @@ test('a stream that breaks goes on; one that breaks for good is told by its own 
   await client(nowhere()).loadUrl(address());
   assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
   paths['m/model.safetensors'] = { body: WEIGHTS, breaks: [9000], etag: '', ranges: false };
-  await assert.rejects(client(nowhere()).loadUrl(address()), refusal('download_failed', /cannot be continued/));
+  await assert.rejects(client(nowhere()).loadUrl(address()), refusal('download_failed', /cannot be resumed/));
 });
 
 test('a quota that ends in the middle: no second download, and nothing is left', async () => {
@@ -171,7 +171,7 @@ test('a quota that ends in the middle: no second download, and nothing is left',
     server.requests.length = 0;
     folder = new MemoryFolder({ quota, used: 0 });
     const { notices } = await client().loadUrl(address());
-    assert.match(notices.join(), /no more room/);
+    assert.match(notices.join(), /storage is full/);
     assert.equal(notices.length, 1);
     assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
     assert.deepEqual([...read.keys()], ['config.json', 'vocab.json', 'merges.txt', 'model.safetensors']);
@@ -202,7 +202,7 @@ test('a cancel while a kept model is checked for changes leaves the model', asyn
   for (const early of [true, false]) {
     const controller = new AbortController();
     if (early) controller.abort();
-    const run = new ModelFetch(addresses(address()), { store: store(), signal: controller.signal }).run();
+    const run = new ModelDownload(addresses(address()), { store: store(), signal: controller.signal }).run();
     server.onRequest = () => controller.abort();
     await assert.rejects(run, refusal('cancelled', /./)).finally(() => { server.onRequest = undefined; });
     assert.deepEqual(folder.paths, kept);
@@ -246,17 +246,17 @@ test('a second tab that waits for the same model and is cancelled, or deletes it
     /** @type {Promise<unknown>[]} */ const others = [];
     const begun = (/** @type {number} */ done) => {
       if (done < 9000 || others.length > 0) return;
-      others.push(assert.rejects(new ModelFetch(addresses(address()), { store: store(), signal: second.signal }).run(), refusal('cancelled', /./)));
+      others.push(assert.rejects(new ModelDownload(addresses(address()), { store: store(), signal: second.signal }).run(), refusal('cancelled', /./)));
       setTimeout(() => second.abort(), 5);
     };
-    const first = await new ModelFetch(addresses(address()), { store: store(), report: begun }).run();
+    const first = await new ModelDownload(addresses(address()), { store: store(), report: begun }).run();
     await Promise.all(others);
     assert.equal(others.length, 1);
     assert.deepEqual([first.notices, (await store().list())[0]?.complete], [[], true]);
     await store().clear();
 
     /** @type {Promise<void> | undefined} */ let deletion;
-    const again = await new ModelFetch(addresses(address()), { store: store(), report: (done) => { if (done > 9000) deletion ??= store().clear(); } }).run();
+    const again = await new ModelDownload(addresses(address()), { store: store(), report: (done) => { if (done > 9000) deletion ??= store().clear(); } }).run();
     const weights = again.files.at(-1);
     assert.ok(weights && 'blob' in weights && weights.blob.size === 20_000, 'nothing is missing in the middle');
     await deletion;
@@ -269,12 +269,12 @@ test('a second tab that waits for the same model and is cancelled, or deletes it
 test('what was stored and is gone is never a gap in the weights', async () => {
   folder = new MemoryFolder({ quota: 14_000, used: 0 });
   paths['m/model.safetensors'] = { body: WEIGHTS, pause: 1 };
-  const fetched = await new ModelFetch(addresses(address()), { store: store() }).run();
+  const fetched = await new ModelDownload(addresses(address()), { store: store() }).run();
   const weights = fetched.files.at(-1);
   for (const models of folder.children.values()) for (const place of /** @type {any} */ (models).children.values()) place.children.clear();
   assert.ok(weights && 'stream' in weights);
   await assert.rejects(new Response(weights.stream).arrayBuffer());
-  assert.match(String(fetched.failure), /stored of it has been deleted/);
+  assert.match(String(fetched.failure), /the stored part has been deleted/);
 });
 
 test('shards are found through their index, in order, once each', async () => {
@@ -302,7 +302,7 @@ test('shards are found through their index, in order, once each', async () => {
 
 test('a repository: its model, its shards, or a sentence', async () => {
   const source = { ...repository('owner/name'), url: (/** @type {string} */ file) => server.url(`m/${file}`) };
-  const fetch = () => new ModelFetch(source, { store: nowhere() }).run();
+  const fetch = () => new ModelDownload(source, { store: nowhere() }).run();
   assert.deepEqual((await fetch()).files.map(({ name }) => name), ['config.json', 'vocab.json', 'merges.txt', 'model.safetensors']);
   delete paths['m/model.safetensors'];
   await assert.rejects(fetch(), refusal('download_failed', /owner\/name has no model\.safetensors and no model\.safetensors\.index\.json/));
@@ -314,7 +314,7 @@ test('what changes a tokenizer comes with it, and not without it', async () => {
   assert.deepEqual([...read.keys()], ['config.json', 'generation_config.json', 'vocab.json', 'merges.txt', 'added_tokens.json', 'tokenizer_config.json', 'special_tokens_map.json', 'model.safetensors']);
   read.clear();
   delete paths['m/vocab.json'];
-  const { files } = await new ModelFetch(addresses(address()), { store: nowhere() }).run();
+  const { files } = await new ModelDownload(addresses(address()), { store: nowhere() }).run();
   assert.deepEqual(files.map(({ name }) => name), ['config.json', 'generation_config.json', 'model.safetensors']);
 });
 
@@ -322,13 +322,13 @@ test('a neighbour that the server does not give is absent, with a notice; one th
   for (const models of [store(), nowhere()]) {
     paths['m/tokenizer.json'] = { status: 403, body: '' };
     paths['m/added_tokens.json'] = { body: '<!doctype html>' };
-    const { files, notices } = await new ModelFetch(addresses(address()), { store: models, pauses: [1] }).run();
+    const { files, notices } = await new ModelDownload(addresses(address()), { store: models, backoff: [1] }).run();
     assert.deepEqual(files.map(({ name }) => name), ['config.json', 'vocab.json', 'merges.txt', 'model.safetensors']);
     assert.match(notices.join(' '), /without tokenizer\.json: .*403.*without added_tokens\.json: .*HTML/);
     await store().clear();
     for (const behaviour of [{ body: '{"a":0}', breaks: [2, 0, 0] }, { busy: [503, 503, 503] }]) {
       paths['m/tokenizer.json'] = behaviour;
-      await assert.rejects(new ModelFetch(addresses(address()), { store: models, pauses: [1] }).run(), refusal('download_failed', /tokenizer\.json/));
+      await assert.rejects(new ModelDownload(addresses(address()), { store: models, backoff: [1] }).run(), refusal('download_failed', /tokenizer\.json/));
     }
   }
 });
@@ -337,7 +337,7 @@ test('two files of one repository are two models', async () => {
   for (const [file, body] of /** @type {[string, string][]} */ ([['a.gguf', 'first'], ['b.gguf', 'second']])) {
     paths[`m/${file}`] = { body };
     const source = { ...repository('owner/name', { files: [file] }), url: (/** @type {string} */ name) => server.url(`m/${name}`) };
-    const { files } = await new ModelFetch(source, { store: store() }).run();
+    const { files } = await new ModelDownload(source, { store: store() }).run();
     assert.deepEqual(await Promise.all(files.map(async (found) => [found.name, 'blob' in found && await found.blob.text()])), [[file, body]]);
   }
 });
@@ -370,7 +370,7 @@ test('after a panic a stored model is read again; one that is not kept is not do
     await assert.rejects(gpt2.text('a').next(), refusal('panic', /./));
     const [stored] = await models.list();
     // `busy` is what the new worker says: it has the model.
-    await assert.rejects(gpt2.text('a').next(), stored ? refusal('busy', /./) : refusal('not_loaded', /not kept in this browser/));
+    await assert.rejects(gpt2.text('a').next(), stored ? refusal('busy', /./) : refusal('not_loaded', /not saved in this browser/));
     assert.equal(server.asked().length, asked);
   }
 });
@@ -400,7 +400,7 @@ test('stored models can be deleted, one and all', async () => {
   assert.deepEqual([newest?.name, oldest?.name], ['n', 'm']);
   await gpt2.store.delete(String(newest?.id));
   assert.deepEqual((await gpt2.store.list()).map(({ name }) => name), ['m']);
-  await assert.rejects(gpt2.loadStored(String(newest?.id)), refusal('not_loaded', /not kept/));
+  await assert.rejects(gpt2.loadStored(String(newest?.id)), refusal('not_loaded', /not saved/));
   await gpt2.store.clear();
   assert.deepEqual(await gpt2.store.list(), []);
   assert.equal(folder.disk.used, 0);

@@ -6,13 +6,13 @@ import { escapeStop, parseStops } from '../../www/page/escapes.js';
 import { label, percent, quantile } from '../../www/page/format.js';
 import { decodeLink, encodeLink } from '../../www/page/link.js';
 import { figures, figuresTable, naivePositions } from '../../www/page/numbers.js';
-import { Pieces } from '../../www/page/pieces.js';
-import { summarise } from '../../www/page/trend.js';
+import { TokenSpans } from '../../www/page/token-spans.js';
+import { summarise } from '../../www/page/timeline-summary.js';
 
 const utf8 = (/** @type {string} */ text) => [...new TextEncoder().encode(text)];
 
 test('a delta of one token belongs to it', () => {
-  const pieces = new Pieces();
+  const pieces = new TokenSpans();
   pieces.add(utf8(' had'));
   assert.deepEqual(pieces.take(' had'), [{ step: 0, text: ' had' }]);
   pieces.add(utf8(' three'));
@@ -20,7 +20,7 @@ test('a delta of one token belongs to it', () => {
 });
 
 test('text that was held back goes to the tokens it came from', () => {
-  const pieces = new Pieces();
+  const pieces = new TokenSpans();
   for (const token of ['DEF', 'G', 'HI', 'x']) pieces.add(utf8(token));
   assert.deepEqual(pieces.take('DEFGHIx'), [
     { step: 0, text: 'DEF' }, { step: 1, text: 'G' }, { step: 2, text: 'HI' }, { step: 3, text: 'x' },
@@ -28,7 +28,7 @@ test('text that was held back goes to the tokens it came from', () => {
 });
 
 test('a token whose text comes in two deltas gets both', () => {
-  const pieces = new Pieces();
+  const pieces = new TokenSpans();
   pieces.add(utf8('say a'));
   assert.deepEqual(pieces.take('say '), [{ step: 0, text: 'say ' }]);
   pieces.add(utf8('bc'));
@@ -36,13 +36,13 @@ test('a token whose text comes in two deltas gets both', () => {
 });
 
 test('a character in three tokens belongs to the one that completes it', () => {
-  const pieces = new Pieces();
+  const pieces = new TokenSpans();
   for (const byte of utf8('漢')) pieces.add([byte]);
   assert.deepEqual(pieces.take('漢'), [{ step: 2, text: '漢' }]);
 });
 
 test('the U+FFFD for a tail that never completes belongs to the last token', () => {
-  const pieces = new Pieces();
+  const pieces = new TokenSpans();
   pieces.add(utf8('a'));
   assert.deepEqual(pieces.take('a'), [{ step: 0, text: 'a' }]);
   pieces.add([0xf0, 0x9f]);
@@ -57,7 +57,7 @@ test('every stream of bytes comes back whole, however it is cut into deltas', as
   const byteOf = byteMap();
   assert.ok(cases.length >= 100);
   for (const { ids, text } of cases) {
-    const pieces = new Pieces();
+    const pieces = new TokenSpans();
     for (const id of ids) pieces.add([...(spelling.get(id) ?? '')].map((letter) => byteOf.get(letter) ?? NaN));
     let joined = '';
     let step = 0;
@@ -106,20 +106,20 @@ test('numbers of a run', () => {
   const run = { prompt: 9, generated: 61, positions: 69, firstTokenMs: 18.04, decodeMs: 300, seed: 7 };
   const rows = figures(run, { handler: [1, 3, 2], frame: [] });
   const row = (/** @type {string} */ name) => rows.find((figure) => figure.name === name);
-  assert.equal(row('then')?.value, 200);
-  assert.equal(row('worker to page')?.value, 2);
-  assert.equal(row('worker to page')?.note, 'at worst 3 ms');
-  assert.equal(row('worker to frame')?.value, null);
+  assert.equal(row('decode speed')?.value, 200);
+  assert.equal(row('worker → page (median)')?.value, 2);
+  assert.equal(row('worker → page (median)')?.note, 'max 3 ms');
+  assert.equal(row('worker → screen (median)')?.value, null);
   assert.match(figuresTable(rows), /^number\tvalue\tunit\tnote\nprompt\t9\ttokens\t\n/);
   assert.equal(figures({ ...run, generated: 1 }, { handler: [], frame: [] })[3]?.value, null, 'one token has no rate');
 });
 
-test('a percentile is told only where the times do not drift', () => {
+test('a percentile is told only if the times have no trend', () => {
   const steps = (/** @type {(step: number) => number} */ ms) => Array.from({ length: 41 }, (_, step) => /** @type {any} */ ({ step, forward_ms: ms(step), sample_ms: 0 }));
   const prefill = [{ from: 0, to: 9, ms: 18 }];
-  assert.match(summarise(prefill, steps(() => 5)), /9 positions in 18 ms.*40 steps, median 5 ms.*1\.00 × the first.*95 in 100/);
+  assert.match(summarise(prefill, steps(() => 5)), /9 positions in 18 ms.*40 steps, median 5 ms.*first half = 1\.00.*95th percentile/);
   const rising = summarise(prefill, steps((step) => 5 + step));
-  assert.match(rising, /they drift/);
+  assert.match(rising, /slowing down or speeding up/);
   assert.doesNotMatch(rising, /95 in 100/);
   assert.equal(summarise(prefill, steps(() => 5).slice(0, 1)), 'Prefill: 9 positions in 18 ms.');
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
-import { addresses, repository, typed } from '../../www/client/source.js';
+import { addresses, repository, typed } from '../../www/client/download/source.js';
 
 /** @param {RegExp} said */
 const refusal = (said) => (/** @type {unknown} */ cause) => {
@@ -42,7 +42,7 @@ test('a repository, however it is written', () => {
     ['o/n/resolve/refs%2Fpr%2F1/a/model.safetensors', ['o/n/tree/refs/pr/1/a', 'o/n/tree/refs%2Fpr%2F1/a']],
   ])) for (const text of texts) assert.equal(asks(text), expected, text);
   assert.deepEqual([typed('gpt2').name, typed('o/n').name, typed('gpt2/blob/main/model.safetensors').name, typed('o/n/tree/main/sub').label], ['gpt2', 'n', 'gpt2', 'o/n/sub']);
-  assert.equal(typed('o/n@607a30d783dfa663caf39e06633721c8d4cfcd7e').fixed && typed('o/n/blob/607a30d783dfa663caf39e06633721c8d4cfcd7e/a.gguf').fixed, true);
+  assert.equal(typed('o/n@607a30d783dfa663caf39e06633721c8d4cfcd7e').immutable && typed('o/n/blob/607a30d783dfa663caf39e06633721c8d4cfcd7e/a.gguf').immutable, true);
   assert.equal(typed('o/n/tree/main/sub').url('config.json').href, `${HUB}o/n/resolve/main/sub/config.json`);
 });
 
@@ -58,9 +58,9 @@ test('an address, with and without its scheme', () => {
   }
   const keyed = typed('https://host.org/a/model.safetensors?key=1');
   assert.deepEqual([keyed.url('config.json').href, keyed.name], ['https://host.org/a/config.json?key=1', 'a']);
-  assert.deepEqual([typed('https://host.org/x.gguf').name, typed('https://host.org/x.gguf').look], ['x', false]);
+  assert.deepEqual([typed('https://host.org/x.gguf').name, typed('https://host.org/x.gguf').discover], ['x', false]);
   const both = typed('https://host.org/c/config.json https://huggingface.co/gpt2/blob/main/model.safetensors');
-  assert.deepEqual([both.beside, both.url('model.safetensors').href], [['config.json'], `${HUB}gpt2/resolve/main/model.safetensors`]);
+  assert.deepEqual([both.companions, both.url('model.safetensors').href], [['config.json'], `${HUB}gpt2/resolve/main/model.safetensors`]);
 });
 
 test('from JavaScript: the page about a file is not the file', () => {
@@ -73,7 +73,7 @@ test('from JavaScript: the page about a file is not the file', () => {
   const odd = repository('a/b', { files: ['x, y#%.json', 'd/z.gguf'] });
   assert.deepEqual([typed(odd.id).weights, odd.url('x, y#%.json').href], [['d/z.gguf'], `${HUB}a/b/resolve/main/x%2C%20y%23%25.json`]);
   const several = addresses(['https://host.org/c/config.json', 'https://host.org/w/w.safetensors']);
-  assert.deepEqual([several.beside, several.weights, several.url('config.json').href], [['config.json'], ['w.safetensors'], 'https://host.org/c/config.json']);
+  assert.deepEqual([several.companions, several.weights, several.url('config.json').href], [['config.json'], ['w.safetensors'], 'https://host.org/c/config.json']);
   assert.throws(() => addresses(['https://a.org/x.gguf', 'https://b.org/x.gguf']), refusal(/same file name/));
 });
 
@@ -82,8 +82,8 @@ test('what is no model is refused with what to give', async () => {
     ['', /owner\/name/], ['https://huggingface.co/', /front page.*owner\/name/], ['huggingface.co', /front page/], ['https://huggingface.co/models', /list of models.*owner\/name/],
     ['https://huggingface.co/models?search=gpt2', /list of models/], ['https://huggingface.co/datasets/x/y', /dataset, not a model.*owner\/name/], ['datasets/squad', /dataset/], ['hf://datasets/x/y', /dataset/],
     ['https://huggingface.co/spaces/x/y', /Space.*not a model/], ['https://huggingface.co/docs/transformers', /no page of a model/], ['https://huggingface.co/o/n/onnx', /no page of o\/n.*tree\/main\/onnx/],
-    ['model.safetensors', /without its repository/], ['x.gguf', /without its repository/], ['o/n@', /no revision/], ['..', /no address/], ['o/n n', /one repository, or addresses/],
-    ['ftp://host/x', /https:/], ['https://', /no address/], ['C:\\models\\x.gguf', /open the file instead/], ['file:///x.gguf', /open the file instead/], ['https://me:secret@host.org/x.gguf', /user name or a password/],
+    ['model.safetensors', /without its repository/], ['x.gguf', /without its repository/], ['o/n@', /no revision/], ['..', /not a URL/], ['o/n n', /one repository, or several URLs/],
+    ['ftp://host/x', /https:/], ['https://', /not a URL/], ['C:\\models\\x.gguf', /open the file instead/], ['file:///x.gguf', /open the file instead/], ['https://me:secret@host.org/x.gguf', /user name or password/],
     ['https://host.org/100%.gguf', /%25/], ['https://host.org/a%zz/model.safetensors', /%25/], ['https://huggingface.co/a/b/tree/%', /%25/], ['https://huggingface.co/a/b#files=%', /%25/],
   ])) {
     assert.throws(() => typed(text), refusal(said), text);
@@ -92,7 +92,7 @@ test('what is no model is refused with what to give', async () => {
   const gpt2 = new Gpt2Web();
   for (const load of [() => gpt2.loadFrom(/** @type {any} */ (undefined)), () => gpt2.loadFrom(/** @type {any} */ (7)), () => gpt2.loadUrl(/** @type {any} */ (undefined)), () => gpt2.loadUrl([/** @type {any} */ (null)]), () => gpt2.loadUrl([]),
     () => gpt2.loadRepo('a/b', { revision: /** @type {any} */ (7) }), () => gpt2.loadRepo('a/b', { files: /** @type {any} */ ('x.gguf') }), () => gpt2.loadRepo('a/b', { files: [] })]) {
-    await assert.rejects(load, refusal(/address|revision|files/));
+    await assert.rejects(load, refusal(/URL|address|revision|files/));
   }
   for (const repo of ['', 'a/b/c', '../x', 'a/..', '.', undefined]) await assert.rejects(gpt2.loadRepo(/** @type {any} */ (repo)), refusal(/owner\/name/));
 });

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
 
 import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
-import { free, locked } from '../../www/client/locks.js';
-import { storageRoot } from '../../www/client/storage.js';
-import { ModelStore, StoredModel } from '../../www/client/store.js';
+import { ifUnlocked, withLock } from '../../www/client/store/locks.js';
+import { storageRoot } from '../../www/client/store/storage.js';
+import { ModelStore, StoredModel } from '../../www/client/store/model-store.js';
 import { MemoryFolder } from './memory-folder.mjs';
 
 /** @type {MemoryFolder} */ let folder;
@@ -23,7 +23,7 @@ const failure = (said) => (/** @type {unknown} */ cause) => {
 
 /** Stores a model. @param {string} source @param {{ [name: string]: string }} files */
 async function keep(source, files) {
-  const model = await store().place(source, `name of ${source}`);
+  const model = await store().open(source, `name of ${source}`);
   for (const [name, contents] of Object.entries(files)) {
     const file = await model.file(name);
     await file.begin(`https://host.org/${encodeURIComponent(name)}`, { etag: null, modified: null, size: null });
@@ -136,7 +136,7 @@ test('a store that fails is a Gpt2Error with its kind, and a fault in the progra
     [new TypeError('x is not a function'), /storage failed \(x is not a function\)/], ['text', /storage failed \(text\)/],
   ])) {
     const models = new ModelStore({ root: async () => { throw thrown; } });
-    for (const action of [() => models.clear(), () => models.delete('0'.repeat(32)), () => models.place('a', 'a'), () => models.find('0'.repeat(32))]) {
+    for (const action of [() => models.clear(), () => models.delete('0'.repeat(32)), () => models.open('a', 'a'), () => models.find('0'.repeat(32))]) {
       await assert.rejects(action, failure(said));
     }
     assert.deepEqual(await models.list(), []);
@@ -146,7 +146,7 @@ test('a store that fails is a Gpt2Error with its kind, and a fault in the progra
 
 test('a place that cannot be written leaves nothing', async () => {
   folder.disk.quota = 3;
-  await assert.rejects(store().place('a', 'a'), failure(/no more room/));
+  await assert.rejects(store().open('a', 'a'), failure(/storage is full/));
   assert.deepEqual([...(/** @type {MemoryFolder} */ (folder.children.get('gpt2-web-models')).children.keys())], []);
 });
 
@@ -160,7 +160,7 @@ test('where there is no storage the sentence says which of the reasons it is, an
   const refuses = { storage: { getDirectory: async () => { throw new DOMException('no', 'SecurityError'); } } };
   for (const [values, said] of /** @type {[Parameters<typeof environment>[0], RegExp][]} */ ([
     [{ navigator: {}, isSecureContext: false }, /plain http.*https/], [{ navigator: refuses, origin: 'null' }, /sandboxed frame.*allow-same-origin/],
-    [{ navigator: refuses, origin: 'null', location: { protocol: 'file:' } }, /from disk.*https or localhost/], [{ navigator: refuses, isSecureContext: true }, /private window.*ordinary window/],
+    [{ navigator: refuses, origin: 'null', location: { protocol: 'file:' } }, /from disk.*https or on localhost/], [{ navigator: refuses, isSecureContext: true }, /private window.*ordinary window/],
     [{ navigator: { storage: {} }, isSecureContext: true }, /newer version/],
     [{ navigator: { storage: { getDirectory: async () => folder } }, FileSystemFileHandle: class { createSyncAccessHandle() {} } }, /Safari before 26.*newer version/],
   ])) {
@@ -175,7 +175,7 @@ test('a handle that cannot be written to is no storage, and no empty file stays'
     MemoryFolder.prototype.getFileHandle = async function handle(...given) {
       return Object.assign(await getFileHandle.apply(this, given), { createWritable: undefined });
     };
-    await assert.rejects(store().place('a', 'a'), failure(/createWritable/));
+    await assert.rejects(store().open('a', 'a'), failure(/createWritable/));
   } finally {
     MemoryFolder.prototype.getFileHandle = getFileHandle;
   }
@@ -191,9 +191,9 @@ test('without locks, and with one that is stolen, the action runs once and to it
   for (const locks of [undefined, { request: refuse }, { request: steal }]) {
     environment({ navigator: { locks } });
     let runs = 0;
-    assert.equal(await locked('a', async () => (await null, ++runs)), 1);
-    await free('a', async () => void runs++);
+    assert.equal(await withLock('a', async () => (await null, ++runs)), 1);
+    await ifUnlocked('a', async () => void runs++);
     assert.equal(runs, 2);
-    await assert.rejects(locked('a', async () => { throw new Error('its own'); }), /its own/);
+    await assert.rejects(withLock('a', async () => { throw new Error('its own'); }), /its own/);
   }
 });

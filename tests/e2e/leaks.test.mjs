@@ -66,7 +66,7 @@ test(`${RUNS} runs and ${LOADS} loads leave no port, no worker, no address of a 
       return {
         page: await living(session),
         worker: await living(/** @type {import('puppeteer-core').WebWorker} */ (workers[0]).client),
-        memory: await visit.fact('memory of the worker'),
+        memory: await visit.fact('worker memory'),
       };
     };
     await work(20, 3);

@@ -121,7 +121,7 @@ for (const browser of BROWSERS) {
 
     test('each is refused in a sentence, and the page goes on', async () => {
       const visit = await bench.served();
-      const before = parseFloat(await visit.fact('memory of the worker'));
+      const before = parseFloat(await visit.fact('worker memory'));
       for (const [index, { what, files, says }] of REFUSED.entries()) {
         const paths = [];
         for (const [name, contents] of Object.entries({ ...beside(files), ...files })) {
@@ -154,7 +154,7 @@ for (const browser of BROWSERS) {
       // A worker never gives memory back: what it has now is the most it ever had. None of this took more than a few pieces
       // of a file.
       await visit.pick('tests/fixtures/gguf/f32.gguf');
-      const after = parseFloat(await visit.fact('memory of the worker'));
+      const after = parseFloat(await visit.fact('worker memory'));
       assert.ok(after <= before + 16, `${before} MB before, ${after} MB after`);
       await visit.leave();
     });

@@ -33,7 +33,7 @@ for (const { name, type, precision, tokens } of /** @type {const} */ ([
     const size = await writeSafetensors(weights, shape, type);
     await writeFile(configuration, config(shape));
     const visit = await bench.served();
-    const before = await visit.fact('memory of the worker');
+    const before = await visit.fact('worker memory');
     await visit.page.evaluate((precision) => {
       const choice = /** @type {HTMLSelectElement} */ (document.getElementById('precision'));
       choice.value = precision;
@@ -43,7 +43,7 @@ for (const { name, type, precision, tokens } of /** @type {const} */ ([
     const { reason, error } = await visit.run('Once upon a time', { max_tokens: tokens, temperature: 0 });
     assert.equal(reason, 'max_tokens', error);
     console.log(`${name} ${type} ${(size / MIB).toFixed(0)} MiB as ${precision}: loaded in ${await visit.fact('loaded in')},`
-      + ` memory ${await visit.fact('memory of the worker')} (${before} with the embedded model alone), ${await visit.fact('precision')}`);
+      + ` memory ${await visit.fact('worker memory')} (${before} with the embedded model alone), ${await visit.fact('precision')}`);
     await visit.leave();
   });
 }

@@ -12,17 +12,17 @@
   const encoder = new TextEncoder();
   const DEFAULTS = { max_tokens: '128', temperature: '0.8', top_k: '0', top_p: '0.95', min_p: '0', repetition_penalty: '1', seed: '', stop: '[]', timeout_ms: '', top_logprobs: '6', parse_special: 'false' };
   const options = /** @type {const} */ ([
-    ['max_tokens', { type: 'integer', min: 1, max: 4294967295 }, 'The most tokens to generate.'],
-    ['temperature', { type: 'number', min: 0, max: null, open: false }, 'Divides the logits: below 1 sharpens, above 1 flattens, 0 always takes the likeliest token.'],
-    ['top_k', { type: 'integer', min: 0, max: 4294967295 }, 'Keeps the k likeliest tokens; 0 is off.'],
-    ['top_p', { type: 'number', min: 0, max: 1, open: true }, 'Keeps the likeliest tokens that together reach this probability; 1 is off.'],
-    ['min_p', { type: 'number', min: 0, max: 1, open: false }, 'Drops tokens less likely than this fraction of the likeliest one; 0 is off.'],
-    ['repetition_penalty', { type: 'number', min: 0, max: null, open: true }, 'Makes tokens that already stand in prompt or output less likely; 1 is off.'],
-    ['seed', { type: 'integer', min: 0, max: 9007199254740991 }, 'Starts the random numbers: the same seed gives the same text. Drawn and recorded when not given.'],
-    ['stop', { type: 'strings', most: 16 }, 'Ends the run where the generated text reaches one of these; it is not part of the output.'],
-    ['timeout_ms', { type: 'number', min: 0, max: null, open: true }, 'Ends the run after this many milliseconds by the worker\'s clock.'],
-    ['top_logprobs', { type: 'integer', min: 0, max: 20 }, 'How many of the likeliest tokens each step records.'],
-    ['parse_special', { type: 'flag' }, 'Reads <|endoftext|> in the prompt as the one special token instead of as seven ordinary ones.'],
+    ['max_tokens', { type: 'integer', min: 1, max: 4294967295 }, 'Maximum number of tokens to generate.'],
+    ['temperature', { type: 'number', min: 0, max: null, open: false }, 'Divides the logits. Below 1: safer, more repetitive. Above 1: more varied. 0: always the most likely token.'],
+    ['top_k', { type: 'integer', min: 0, max: 4294967295 }, 'Samples from the k most likely tokens. 0 = off.'],
+    ['top_p', { type: 'number', min: 0, max: 1, open: true }, 'Samples from the fewest top tokens whose probabilities add up to this. 1 = off.'],
+    ['min_p', { type: 'number', min: 0, max: 1, open: false }, 'Drops tokens below this fraction of the top token\'s probability. 0 = off.'],
+    ['repetition_penalty', { type: 'number', min: 0, max: null, open: true }, 'Makes tokens already in the prompt or output less likely. 1 = off.'],
+    ['seed', { type: 'integer', min: 0, max: 9007199254740991 }, 'Same seed and settings, same text. Leave empty for a random seed; it is recorded.'],
+    ['stop', { type: 'strings', most: 16 }, 'Generation stops at the first of these; the string itself is left out.'],
+    ['timeout_ms', { type: 'number', min: 0, max: null, open: true }, 'Stops after this many milliseconds.'],
+    ['top_logprobs', { type: 'integer', min: 0, max: 20 }, 'How many top tokens to record at each step.'],
+    ['parse_special', { type: 'flag' }, 'Treats <|endoftext|> in the prompt as the single special token, not as text (seven tokens).'],
   ]).map(([name, range, help]) => ({ name, range, help, default: DEFAULTS[name] }));
 
   let cancelled = -1;

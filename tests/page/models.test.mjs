@@ -56,7 +56,7 @@ for (const name of BROWSERS) {
       assert.equal(await page.evaluate(() => document.querySelector('#models')?.contains(document.activeElement)), true);
       const known = await page.$$eval('#catalog li', (rows) => rows.map((row) => row.textContent ?? ''));
       assert.equal(known.length, 6);
-      assert.match(known[2] ?? '', /gpt2.*MIT \(modified\).*124 M parameters · 548 MB to download · 232 MB of memory in q8_0/);
+      assert.match(known[2] ?? '', /gpt2.*MIT \(modified\).*124 M parameters · 548 MB to download · needs 232 MB of memory \(q8_0\)/);
       await axe(page);
       await page.select('#precision', 'f32');
       const xl = await page.$eval('#catalog li:last-child', (row) => row.textContent ?? '');
@@ -155,7 +155,7 @@ for (const name of BROWSERS) {
       await page.click('#open-model');
       await fill(page, '#model-address', ' ');
       await click(page, '#load-address');
-      assert.match(await text(page, '#address-error'), /Type a repository/);
+      assert.match(await text(page, '#address-error'), /Enter a repository/);
       assert.equal(await page.evaluate(() => document.activeElement?.id), 'model-address');
       await axe(page);
       await page.keyboard.press('Escape');
@@ -259,11 +259,11 @@ for (const name of BROWSERS) {
       const body = new Uint8Array(300_000);
       paths['packed.gguf'] = { body, gzip: true };
       const streamed = await page.evaluate(async (address) => {
-        const { ModelFetch } = await import(/** @type {any} */ ('/client/fetch-model.js'));
-        const { ModelStore } = await import(/** @type {any} */ ('/client/store.js'));
-        const { addresses } = await import(/** @type {any} */ ('/client/source.js'));
+        const { ModelDownload } = await import(/** @type {any} */ ('/client/download/model-download.js'));
+        const { ModelStore } = await import(/** @type {any} */ ('/client/store/model-store.js'));
+        const { addresses } = await import(/** @type {any} */ ('/client/download/source.js'));
         const store = new ModelStore({ root: async () => { throw new DOMException('no', 'SecurityError'); } });
-        const { files } = await new ModelFetch(addresses(address), { store }).run();
+        const { files } = await new ModelDownload(addresses(address), { store }).run();
         return { size: files[0].size, bytes: (await new Response(files[0].stream).arrayBuffer()).byteLength };
       }, address('packed.gguf'));
       assert.deepEqual(streamed, { size: null, bytes: body.length });

@@ -45,9 +45,9 @@ for (const name of BROWSERS) {
     test('a script that is not there, or fails at its start, is a sentence', async () => {
       for (const [path, content, said] of /** @type {[string, string | URL, RegExp][]} */ ([
         ['/page/app.js', new URL('missing', import.meta.url), /page\/app\.js could not be loaded/],
-        ['/page/trend.js', new URL('missing', import.meta.url), /page\/app\.js could not be loaded/],
-        ['/page/app.js', 'throw new Error("too old");', /did not start: .*too old.*needs a current browser/],
-        ['/page/app.js', 'a syntax of tomorrow', /did not start: .*SyntaxError/],
+        ['/page/timeline-summary.js', new URL('missing', import.meta.url), /page\/app\.js could not be loaded/],
+        ['/page/app.js', 'throw new Error("too old");', /could not start: .*too old.*needs a current browser/],
+        ['/page/app.js', 'a syntax of tomorrow', /could not start: .*SyntaxError/],
       ])) {
         const { page } = await open({ files: { [path]: content } });
         await reach(page, 'error');

@@ -49,10 +49,10 @@ for (const name of BROWSERS) {
       await reach(page, 'done');
       await page.click('[data-step="3"]');
       assert.equal(await text(page, '[data-step="3"]'), '漢');
-      assert.match(await text(page, '#inspector'), /Token 4 of 128.*part of a characterA2/);
+      assert.match(await text(page, '#inspector'), /Token 4 of 128.*incomplete character, bytesA2/);
       assert.equal(await page.$$eval('#inspector tbody tr', (rows) => rows.length), 6);
       await click(page, '#token-previous');
-      assert.match(await text(page, '#inspector'), /Token 3 of 128.*part of a characterBC/);
+      assert.match(await text(page, '#inspector'), /Token 3 of 128.*incomplete character, bytesBC/);
       await page.focus('[data-step="3"]');
       await page.keyboard.press('ArrowRight');
       assert.match(await text(page, '#inspector'), /Token 6 of 128/);
@@ -95,7 +95,7 @@ for (const name of BROWSERS) {
       await fill(page, '#prompt', 'PANIC');
       await click(page, '#generate');
       await reach(page, 'error');
-      assert.match(await text(page, '#error'), /panicked at src\/gpt2\/cache.rs:88.*A new worker has the model again/);
+      assert.match(await text(page, '#error'), /panicked at src\/gpt2\/cache.rs:88.*The model has been reloaded/);
       await axe(page);
       await fill(page, '#prompt', 'a');
       await click(page, '#generate');
@@ -119,13 +119,13 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
-    test('a link fills the form; what it cannot take is told', async () => {
+    test('a link fills the form; what it cannot use is named', async () => {
       const hash = '#prompt=A+fox&temperature=-3&tmperature=2&seed=5&stop=%0A%0A&max_tokens=3';
       const { page } = await open({ hash });
       await reach(page, 'ready');
       const value = (/** @type {string} */ selector) => page.$eval(selector, (field) => /** @type {HTMLInputElement} */ (field).value);
       assert.deepEqual([await value('#prompt'), await value('#seed'), await value('#stop-at'), await value('#temperature')], ['A fox', '5', '\\n\\n', '0.7']);
-      assert.match(await text(page, '#notice'), /temperature=-3 must be at least 0; the form keeps 0\.7.*tmperature=2 is not a setting/);
+      assert.match(await text(page, '#notice'), /temperature=-3 must be at least 0; using 0\.7.*tmperature=2 is not a setting/);
       await click(page, '#generate');
       await reach(page, 'done');
       assert.equal(await page.$$eval('#output [data-step]', (tokens) => tokens.length), 3);

@@ -62,13 +62,13 @@ for (const name of BROWSERS) {
       await page.waitForSelector('#profile[open]');
       assert.equal(await text(page, '#profile caption'), '4.9 ms from token to token, the mean of 127 steps.');
       assert.equal(await text(page, '#profile p'), 'Kernel: simd128. It reads each matrix in 4 places at a time.'
-        + ' Tried when the model was loaded: 4 places at 17.4 GB/s, 8 places at 16.2 GB/s, 2 places at 13.2 GB/s.');
+        + ' Tried when the model loaded: 4 places at 17.4 GB/s, 8 places at 16.2 GB/s, 2 places at 13.2 GB/s.');
       const cells = () => page.$$eval('#profile tr', (rows) => rows.map((row) => [...row.querySelectorAll('th, td:not([aria-hidden])')].map(({ textContent }) => textContent)));
       assert.deepEqual(await cells(), [
-        ['part', 'ms a step', 'share'],
+        ['part', 'ms per step', 'share'],
         ['Embedding', '< 0.01', '< 0.1 %'], ['Attention', '1.24', '25 %'], ['MLP', '2.31', '47 %'], ['Head', '1.10', '22 %'],
-        ['Sampling', '0.12', '2.4 %'], ['Messages', '0.09', '1.8 %'], ['The rest', '0.04', '0.8 %'],
-        ['Together', '4.90', '100 %'],
+        ['Sampling', '0.12', '2.4 %'], ['Messages', '0.09', '1.8 %'], ['Other', '0.04', '0.8 %'],
+        ['Total', '4.90', '100 %'],
       ]);
       const widths = await page.$$eval('#profile .bar', (bars) => bars.map((bar) => bar.getBoundingClientRect().width));
       assert.equal(widths.length, 7);
@@ -180,8 +180,8 @@ for (const name of BROWSERS) {
       const page = await ready();
       const measured = await page.evaluate(async () => {
         // @ts-ignore: a path of the served page
-        const { Hop } = await import('/page/hop.js');
-        const hop = new Hop();
+        const { Latency } = await import('/page/latency.js');
+        const latency = new Latency();
         /** @type {(() => void)[]} */ const frames = [];
         globalThis.requestAnimationFrame = (callback) => frames.push(() => callback(0));
         const frame = () => new Promise((resolve) => { frames.splice(0).forEach((paint) => paint()); setTimeout(resolve, 50); });
@@ -189,20 +189,20 @@ for (const name of BROWSERS) {
           Object.defineProperty(document, 'hidden', { configurable: true, value: hidden });
           document.dispatchEvent(new Event('visibilitychange'));
         };
-        const arrive = () => hop.arrived(performance.timeOrigin + performance.now());
+        const arrive = () => latency.arrived(performance.timeOrigin + performance.now());
         const counts = [];
         arrive();
         await frame();
-        counts.push(hop.frame.length);
+        counts.push(latency.frame.length);
         arrive(); // its frame does not come before the tab is hidden
         hide(true);
         arrive();
         hide(false);
         await frame();
-        counts.push(hop.frame.length);
+        counts.push(latency.frame.length);
         arrive();
         await frame();
-        return [...counts, hop.frame.length, hop.handler.length];
+        return [...counts, latency.frame.length, latency.handler.length];
       });
       assert.deepEqual(measured, [1, 1, 2, 4]);
       await page.close();

@@ -83,7 +83,7 @@ export function addressesOf(urls) {
   const one = (/** @type {unknown} */ url) => typeof url === 'string' || url instanceof URL;
   const all = one(urls) ? [urls] : typeof urls === 'object' && urls !== null && Symbol.iterator in urls ? [.../** @type {Iterable<unknown>} */ (urls)] : null;
   const bad = all ? all.find((url) => !one(url)) : urls;
-  if (!all || bad !== undefined || all.some((url) => url === undefined)) throw wrong(`an address must be a text or a URL, not ${kindOf(bad)}`);
+  if (!all || bad !== undefined || all.some((url) => url === undefined)) throw wrong(`a URL must be a string or a URL object, not ${kindOf(bad)}`);
   return /** @type {(string | URL)[]} */ (all);
 }
 

@@ -1,6 +1,6 @@
 import { Gpt2Error } from './error.js';
-import { fetchAllowed } from './policy.js';
-import { repository } from './source.js';
+import { fetchAllowed } from './csp.js';
+import { repository } from './download/index.js';
 
 /** @typedef {import('./memory.js').Precision} Precision */
 

@@ -29,7 +29,7 @@ export class Loads {
     const hear = (/** @type {News} */ news) => ('notice' in news ? onNotice?.(news.notice) : report(news));
     for (const [flight, its] of this.#flights) {
       if (flight.leaving) continue;
-      if (!same(key, its)) throw new Gpt2Error('busy', 'another load is still going on; wait for its end or cancel it first');
+      if (!same(key, its)) throw new Gpt2Error('busy', 'another load is in progress; wait for it to finish or cancel it first');
       return flight.join(hear, signal ?? undefined);
     }
     free();

@@ -7,7 +7,7 @@ import { transferable } from './files.js';
 /** @typedef {import('./flight.js').News} News */
 /** @typedef {import('./memory.js').Precision} Precision */
 /** @typedef {import('./requests.js').Requests} Requests */
-/** @typedef {import('./shared-file.js').SharedFile} SharedFile */
+/** @typedef {import('./download/shared-download.js').SharedDownload} SharedDownload */
 
 /** @typedef {Extract<Event, { type: 'ready' }>} ReadyEvent */
 /**
@@ -49,7 +49,7 @@ export class Model {
 
   /**
    * @param {Requests} requests
-   * @param {SharedFile} embedded whose tokenizer weights without one get
+   * @param {SharedDownload} embedded whose tokenizer weights without one get
    * @param {(hashed: Hashed) => void} onHashed hears of the SHA-256 of the model in use
    */
   constructor(requests, embedded, onHashed) {

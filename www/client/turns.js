@@ -16,7 +16,7 @@ export class Turns {
   /** @throws {Gpt2Error} `busy` */
   check() {
     const wanted = [...this.#present].find(({ leaving }) => !leaving());
-    if (wanted) throw new Gpt2Error('busy', `${wanted.what} is still going on; wait for its end or cancel it first`);
+    if (wanted) throw new Gpt2Error('busy', `${wanted.what} is in progress; wait for it to finish or cancel it first`);
   }
 
   /**

@@ -101,7 +101,7 @@ export class Controls {
     const controls = this.#controls();
     for (const [name, value] of Object.entries(fields)) {
       const control = controls.find((control) => control.name === name);
-      const problem = control ? put(control, value) : 'is not a setting of this page and was left out';
+      const problem = control ? put(control, value) : 'is not a setting of this page';
       if (problem) problems.push(`${name}=${[value].flat().join(', ')} ${problem}`);
     }
     this.#summarise();
@@ -116,7 +116,7 @@ export class Controls {
   #summarise() {
     const { max_tokens: most, temperature, top_p: topP, seed, stop = [] } = /** @type {Fields} */ (this.#quietFields());
     const parts = [
-      `${most ?? '?'} tokens`, `temperature ${temperature ?? '?'}`, `top-p ${topP ?? '?'}`, seed ? `seed ${seed}` : 'a fresh seed',
+      `${most ?? '?'} tokens`, `temperature ${temperature ?? '?'}`, `top-p ${topP ?? '?'}`, seed ? `seed ${seed}` : 'random seed',
       ...(stop.length ? [`${stop.length === 1 ? 'one stop string' : `${stop.length} stop strings`}`] : []),
     ];
     this.#summary.replaceChildren(...parts.flatMap((part) => [make('span', {}, part), ' ']));
@@ -160,12 +160,12 @@ function put(control, value) {
   }
   const text = String(value);
   if (control.type === 'checkbox') {
-    if (text !== 'true' && text !== 'false') return 'is neither true nor false and was left out';
+    if (text !== 'true' && text !== 'false') return 'must be true or false';
     control.checked = text === 'true';
     return null;
   }
   const problem = outOfRange(control, text);
-  if (problem) return `${problem}; the form keeps ${control.value || control.placeholder}`;
+  if (problem) return `${problem}; using ${control.value || control.placeholder}`;
   control.value = String(Number(text)); // a field takes fewer spellings of a number than Number, and empties for the others
   return null;
 }

@@ -1,9 +1,9 @@
-import { fromDrop } from './picked.js';
+import { fromDrop } from './selected-files.js';
 
 /**
  * Files may be dropped anywhere on the page.
  * @param {HTMLElement} veil shown while files are over the page
- * @param {(picked: import('./picked.js').Picked[]) => void} onFiles
+ * @param {(picked: import('./selected-files.js').Picked[]) => void} onFiles
  */
 export function takeDrops(veil, onFiles) {
   const withFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');

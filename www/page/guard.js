@@ -9,12 +9,12 @@
     removeEventListener('error', guard, true);
     const sentence = document.createElement('p');
     sentence.textContent = missing === null
-      ? `This page did not start: ${thrown}. It needs a current browser.`
+      ? `This page could not start: ${thrown}. It needs a current browser.`
       : location.protocol === 'file:'
-        ? 'A browser does not let this page load its scripts from disk. Open gpt2-web.html instead, which is all of it in one file, or serve this folder with a web server.'
+        ? 'Browsers block scripts loaded from disk. Open gpt2-web.html, the one-file version, or serve this folder with a web server.'
         : self.origin === 'null'
-          ? 'This frame is sandboxed, so it has no origin and its scripts come from another one: their host must send the header Access-Control-Allow-Origin.'
-          : `${missing} could not be loaded, so this page cannot start. Check the connection and reload the page; the server must send .js files as text/javascript.`;
+          ? 'This frame is sandboxed, so the page\'s scripts are cross-origin. Use gpt2-web.html in this frame, or have their host send the header Access-Control-Allow-Origin.'
+          : `${missing} could not be loaded, so the page cannot start. Check the connection and reload; the server must send .js files as text/javascript.`;
     const box = /** @type {HTMLElement} */ (document.getElementById('error'));
     box.hidden = false; // before the text: an alert that appears with its text may go unheard
     box.replaceChildren(sentence);

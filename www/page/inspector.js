@@ -24,7 +24,7 @@ export class Inspector {
     this.#card.classList.remove('open');
     this.#card.replaceChildren(
       make('h2', { id: 'inspector-title', class: 'eyebrow' }, 'Token'),
-      make('p', { class: 'muted' }, 'Select a token in the text to see what else could have stood there.'),
+      make('p', { class: 'muted' }, 'Click a token to see the other candidates at that point.'),
     );
   }
 
@@ -43,7 +43,7 @@ export class Inspector {
         this.#button('token-next', 'Next token', '›', step + 1 < steps.length ? step + 1 : null),
         this.#button('token-close', 'Close', '×', null, true)),
       make('p', { class: 'visually-hidden', role: 'status' }, `“${text}”, probability ${percent(record.logprob)}`),
-      ...(record.alternatives.length ? [bars(record, greedy)] : [make('p', { class: 'muted' }, 'No alternatives were recorded.')]),
+      ...(record.alternatives.length ? [bars(record, greedy)] : [make('p', { class: 'muted' }, 'No candidates were recorded.')]),
       make('dl', { class: 'facts' }, ...terms(facts(record))),
     );
     if (focused) document.getElementById(focused)?.focus();
@@ -66,15 +66,15 @@ function bars(record, greedy) {
   const ranked = rows.some(({ id }) => id === record.token_id);
   if (!ranked) rows.push({ id: record.token_id, text: textOf(record), logprob: record.logprob, filtered_logprob: record.filtered_logprob });
   const widest = Math.max(...rows.map(({ logprob }) => logprob));
-  const why = greedy ? 'Temperature 0 always takes the best.' : 'Struck out: removed by top-k, top-p or min-p.';
+  const why = greedy ? 'Temperature 0 always picks the top token.' : 'Struck out: removed by top-k, top-p or min-p.';
   const dropped = rows.some(({ filtered_logprob }) => filtered_logprob === null);
   return make('table', { class: 'alternatives' },
-    make('caption', { class: 'visually-hidden' }, 'The likeliest tokens at this place'),
+    make('caption', { class: 'visually-hidden' }, 'The most likely tokens at this point'),
     make('thead', {}, make('tr', {},
       make('th', { scope: 'col' }, make('span', { class: 'visually-hidden' }, 'token')),
       make('td', { 'aria-hidden': 'true' }),
       make('th', { scope: 'col' }, 'model'),
-      make('th', { scope: 'col' }, 'drawn from'))),
+      make('th', { scope: 'col' }, 'after settings'))),
     make('tbody', {}, ...rows.map((row) => bar(row, row.id === record.token_id, !ranked && row.id === record.token_id, widest))),
     ...(dropped ? [make('tfoot', {}, make('tr', {}, make('td', { colspan: 4 }, why)))] : []));
 }
@@ -98,9 +98,9 @@ function facts(record) {
   return [
     ['position', integer(record.position)],
     ['token id', String(record.token_id)],
-    ['forward', record.step === 0 ? 'in the prefill' : milliseconds(record.forward_ms)],
+    ['forward', record.step === 0 ? 'from the prefill' : milliseconds(record.forward_ms)],
     ['sampling', milliseconds(record.sample_ms)],
-    ...(isPartial(record.bytes) ? [/** @type {[string, string]} */ (['part of a character', hex(record.bytes)])] : []),
+    ...(isPartial(record.bytes) ? [/** @type {[string, string]} */ (['incomplete character, bytes', hex(record.bytes)])] : []),
   ];
 }
 

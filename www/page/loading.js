@@ -92,7 +92,7 @@ export function modelFacts(model, loadMs, memoryBytes, unknown) {
     ['layers × width', `${model.n_layer} × ${model.n_embd}, ${model.n_head} heads`],
     ['context', `${integer(model.context_length)} positions`],
     ['loaded in', `${(loadMs / 1000).toFixed(2)} s`],
-    ['memory of the worker', bytes(memoryBytes)],
-    ['SHA-256', model.sha256 === null ? (unknown ? 'unknown' : 'being computed') : `${model.sha256.slice(0, 12)}…`],
+    ['worker memory', bytes(memoryBytes)],
+    ['SHA-256', model.sha256 === null ? (unknown ? 'unknown' : 'computing') : `${model.sha256.slice(0, 12)}…`],
   ];
 }

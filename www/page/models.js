@@ -1,16 +1,16 @@
 import { Gpt2Error } from '../gpt2-web.js';
 import { verdict } from '../client/memory.js';
-import { room } from '../client/storage.js';
+import { storageEstimate } from '../client/store/storage.js';
 import { byId, make, switchOff } from './dom.js';
 import { bytes } from './format.js';
 import { parameters } from './loading.js';
-import { fromInput } from './picked.js';
+import { fromInput } from './selected-files.js';
 
 /** @typedef {import('../gpt2-web.js').Gpt2Web} Gpt2Web */
 /** @typedef {import('../gpt2-web.js').CatalogEntry} CatalogEntry */
 /** @typedef {import('../gpt2-web.js').Precision} Precision */
 /** @typedef {import('../gpt2-web.js').StoredModelInfo} StoredModelInfo */
-/** @typedef {import('./picked.js').Picked} Picked */
+/** @typedef {import('./selected-files.js').Picked} Picked */
 
 /**
  * What was chosen; absent precision is what the file holds.
@@ -57,7 +57,7 @@ export class ModelsDialog {
     byId('delete-all').addEventListener('click', () => this.#delete(() => gpt2.store.clear()));
     byId('keep').addEventListener('click', async () => {
       const kept = await navigator.storage.persist().catch(() => false);
-      byId('room').textContent = kept ? 'The browser will keep them until you delete them.' : 'The browser made no promise: it may delete them when room is short.';
+      byId('room').textContent = kept ? 'The browser will keep them until you delete them.' : 'The browser declined; it may delete them when space runs low.';
       byId('keep').hidden = true;
     });
     byId('hub').hidden = gpt2.inOneFile;
@@ -89,7 +89,7 @@ export class ModelsDialog {
 
   #takeAddress() {
     const address = this.#address.value.trim();
-    if (address === '') return this.#refuse('Type a repository, as openai-community/gpt2, or the address of a file.');
+    if (address === '') return this.#refuse('Enter a repository, such as openai-community/gpt2, or a file\'s URL.');
     this.#onChoose({ address, precision: this.precisionFor(address.replace(/[?#].*$/, '')) });
   }
 
@@ -108,8 +108,8 @@ export class ModelsDialog {
       const needed = entry.memory[precision];
       const { fits, why } = needed === undefined ? { fits: /** @type {const} */ ('yes'), why: '' } : verdict(needed, device);
       const facts = [
-        `${parameters(entry.parameters)} parameters`, entry.repo ? `${bytes(entry.download)} to download` : 'nothing to download',
-        ...(needed === undefined ? [] : [`${bytes(needed)} of memory in ${precision}`]),
+        `${parameters(entry.parameters)} parameters`, entry.repo ? `${bytes(entry.download)} to download` : 'included',
+        ...(needed === undefined ? [] : [`needs ${bytes(needed)} of memory (${precision})`]),
       ];
       const about = `about-${entry.name}`;
       return make('li', { 'data-fits': fits },
@@ -135,32 +135,32 @@ export class ModelsDialog {
   }
 
   async #showStored() {
-    const [stored, space] = await Promise.all([this.#gpt2.store.list().catch(() => []), room()]);
+    const [stored, space] = await Promise.all([this.#gpt2.store.list().catch(() => []), storageEstimate()]);
     byId('stored-section').hidden = stored.length === 0;
     byId('stored').replaceChildren(...stored.map((model) => this.#storedRow(model)));
-    byId('room').textContent = space ? `${bytes(space.used)} of the ${bytes(space.quota)} the browser gives this page.` : '';
+    byId('room').textContent = space ? `${bytes(space.used)} used of ${bytes(space.quota)} available.` : '';
     byId('keep').hidden = space?.persisted !== false;
   }
 
   /** @param {StoredModelInfo} model */
   #storedRow(model) {
     const when = model.date?.toLocaleDateString('en', { year: 'numeric', month: 'short', day: 'numeric' });
-    const load = make('button', { type: 'button', class: 'button', 'aria-label': `Load the stored ${model.name}` }, model.complete ? 'Load' : 'Go on');
+    const load = make('button', { type: 'button', class: 'button', 'aria-label': `Load the saved ${model.name}` }, model.complete ? 'Load' : 'Resume');
     load.addEventListener('click', () => this.#onChoose({ stored: model, precision: this.precisionFor(/\.gguf(\?|$)/i.test(model.source) ? 'a.gguf' : '') }));
-    const remove = make('button', { type: 'button', class: 'button quiet', 'aria-label': `Delete the stored ${model.name}` }, 'Delete');
+    const remove = make('button', { type: 'button', class: 'button quiet', 'aria-label': `Delete the saved ${model.name}` }, 'Delete');
     remove.addEventListener('click', () => this.#delete(() => this.#gpt2.store.delete(model.id)));
     return make('li', {},
       make('div', {},
         make('h4', {}, model.name),
         make('p', { class: 'muted source' }, model.source.replace(/#(files|folder)=.*$/, '').replace(/@main$/, '')),
-        make('p', { class: 'muted' }, model.complete ? `${bytes(model.bytes)} · ${when}` : `${bytes(model.bytes)} so far: the download was interrupted`)),
+        make('p', { class: 'muted' }, model.complete ? `${bytes(model.bytes)} · ${when}` : `${bytes(model.bytes)} downloaded; the download was interrupted`)),
       make('div', { class: 'actions' }, load, remove));
   }
 
   /** @param {() => Promise<void>} action */
   async #delete(action) {
     let failure = '';
-    await action().catch((cause) => { failure = `Not everything could be deleted: ${cause instanceof Gpt2Error ? cause.message : cause}.`; });
+    await action().catch((cause) => { failure = `Some files could not be deleted: ${cause instanceof Gpt2Error ? cause.message : cause}.`; });
     await this.#showStored();
     if (failure) byId('room').textContent = failure;
     // The button that was pressed is gone with its row.

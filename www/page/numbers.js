@@ -39,20 +39,20 @@ export const ofRecord = (record) => ({
  * What is told of a run, in the order of the page and of the copied table.
  *
  * @param {Progress} run
- * @param {{ handler: number[], frame: number[] }} hop
+ * @param {{ handler: number[], frame: number[] }} latency
  * @returns {Figure[]}
  */
-export function figures({ prompt, generated, positions, firstTokenMs, decodeMs, seed }, hop) {
+export function figures({ prompt, generated, positions, firstTokenMs, decodeMs, seed }, latency) {
   // The first token comes out of the prefill; each later one costs a step.
   const rate = generated > 1 && decodeMs > 0 ? (1000 * (generated - 1)) / decodeMs : null;
   return [
     figure('prompt', prompt, 'tokens'),
     figure('generated', generated, 'tokens'),
     figure('first token', firstTokenMs, 'ms'),
-    figure('then', rate, 'tokens/s'),
-    { ...figure('positions processed', positions, ''), note: `${integer(naivePositions(prompt, generated))} without a cache` },
-    hopFigure('worker to page', hop.handler),
-    hopFigure('worker to frame', hop.frame),
+    figure('decode speed', rate, 'tokens/s'),
+    { ...figure('positions processed', positions, ''), note: `${integer(naivePositions(prompt, generated))} without the KV cache` },
+    latencyFigure('worker → page (median)', latency.handler),
+    latencyFigure('worker → screen (median)', latency.frame),
     { name: 'seed', value: seed, shown: String(seed), unit: '' },
   ];
 }
@@ -64,9 +64,9 @@ function figure(name, value, unit) {
 }
 
 /** @param {string} name @param {number[]} delays @returns {Figure} */
-function hopFigure(name, delays) {
+function latencyFigure(name, delays) {
   if (delays.length === 0) return figure(name, null, 'ms');
-  return { ...figure(name, median(delays), 'ms'), note: `at worst ${milliseconds(Math.max(...delays))}` };
+  return { ...figure(name, median(delays), 'ms'), note: `max ${milliseconds(Math.max(...delays))}` };
 }
 
 /** @param {HTMLElement} list a `dl` @param {Figure[]} rows */

@@ -1,5 +1,5 @@
 import { make } from './dom.js';
-import { Pieces } from './pieces.js';
+import { TokenSpans } from './token-spans.js';
 
 /** @typedef {import('../types/StepRecord').StepRecord} StepRecord */
 
@@ -14,7 +14,7 @@ export class Output {
   #container;
   #onSelect;
   /** @type {StepRecord[]} */ #steps = [];
-  #pieces = new Pieces();
+  #tokenSpans = new TokenSpans();
   /** @type {HTMLElement | null} Text whose token is not known yet. */ #fresh = null;
   /** @type {HTMLElement | null} The span in the tab order. */ #current = null;
   /** @type {number | null} */ #selected = null;
@@ -41,7 +41,7 @@ export class Output {
   /** @param {string} prompt shown muted before what is generated */
   begin(prompt) {
     this.#steps = [];
-    this.#pieces = new Pieces();
+    this.#tokenSpans = new TokenSpans();
     this.#fresh = this.#current = this.#selected = null;
     this.#container.replaceChildren(...(prompt ? [make('span', { class: 'prompt' }, prompt)] : []));
     this.#container.setAttribute('aria-busy', 'true');
@@ -59,7 +59,7 @@ export class Output {
   /** @param {StepRecord} record */
   step(record) {
     this.#steps.push(record);
-    this.#pieces.add(record.bytes);
+    this.#tokenSpans.add(record.bytes);
     this.#settle();
   }
 
@@ -87,7 +87,7 @@ export class Output {
     const fresh = this.#fresh;
     if (!fresh || this.#steps.length === 0) return;
     this.#fresh = null;
-    const pieces = this.#pieces.take(fresh.textContent ?? '');
+    const pieces = this.#tokenSpans.take(fresh.textContent ?? '');
     const spans = pieces.map(({ step, text }, index) => {
       const span = index === 0 ? fresh : make('span', { class: 'token' });
       if (span.textContent !== text) write(span, text);

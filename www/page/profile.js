@@ -9,10 +9,10 @@ const PARTS = [
   ['embedding_ms', 'Embedding'],
   ['attention_ms', 'Attention'],
   ['mlp_ms', 'MLP'],
-  ['lm_head_ms', 'Head'],
+  ['lm_head_ms', 'Output layer'],
   ['sampling_ms', 'Sampling'],
   ['messages_ms', 'Messages'],
-  ['other_ms', 'The rest'],
+  ['other_ms', 'Other'],
 ];
 
 /**
@@ -31,8 +31,8 @@ export function showProfile(fold, profile, identity) {
 function engine({ kernel, readers, readers_trial }) {
   const [first, ...others] = readers_trial.toSorted((a, b) => b.gb_s - a.gb_s);
   const speed = (/** @type {Identity['readers_trial'][number]} */ { readers, gb_s }) => `${readers} places at ${gb_s.toFixed(1)} GB/s`;
-  const tried = first ? ` Tried when the model was loaded: ${[first, ...others].map(speed).join(', ')}.` : '';
-  return `Kernel: ${kernel}. It reads each matrix in ${readers} places at a time.${tried}`;
+  const tried = first ? ` Tried when the model loaded: ${[first, ...others].map(speed).join(', ')}.` : '';
+  return `Kernel: ${kernel}. It reads each matrix in ${readers} places at once.${tried}`;
 }
 
 /** @param {Profile} profile */
@@ -44,12 +44,12 @@ function table(profile) {
   return make('table', { class: 'profile' },
     make('caption', {}, `${milliseconds(total)} from token to token, the mean of ${steps}.`),
     make('thead', {}, make('tr', {},
-      make('th', { scope: 'col' }, 'part'),
+      make('th', { scope: 'col' }, 'stage'),
       make('td', { 'aria-hidden': 'true' }),
-      make('th', { scope: 'col' }, 'ms a step'),
+      make('th', { scope: 'col' }, 'ms per step'),
       make('th', { scope: 'col' }, 'share'))),
     make('tbody', {}, ...PARTS.map(([field, name]) => row(name, profile[field], total, bar(profile[field] / longest)))),
-    make('tfoot', {}, row('Together', total, total)));
+    make('tfoot', {}, row('Total', total, total)));
 }
 
 /** @param {string} name @param {number} ms @param {number} total @param {HTMLElement[]} bars */

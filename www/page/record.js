@@ -20,7 +20,7 @@ export async function copy(button, text) {
     fallback.value = text;
     fallback.focus();
     fallback.select();
-    announce('The clipboard is closed to this page. The text is selected; copy it with Ctrl+C.');
+    announce('This page may not use the clipboard. The text is selected; copy it with Ctrl+C.');
   }
 }
 

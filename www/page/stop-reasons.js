@@ -4,12 +4,12 @@ import { integer, milliseconds } from './format.js';
 /** Each stop reason in a sentence. @param {import('../types/Record').Record} record @returns {string} */
 export function explain({ stop, settings, positions_processed }) {
   switch (stop?.reason) {
-    case undefined: return 'The run failed here; what it had written until then is kept.';
-    case 'eos': return 'The model chose its end-of-text token: to it, the text is complete.';
-    case 'stop_string': return `The text reached “${escapeStop(stop?.stop_string ?? '')}”, which you asked to stop at; it is not part of the output.`;
-    case 'max_tokens': return `That is as many tokens as you asked for: ${integer(settings.max_tokens)}.`;
-    case 'context_full': return `All ${integer(positions_processed)} positions of the context are taken; this model cannot look further.`;
-    case 'cancelled': return 'You stopped it.';
-    case 'timeout': return `The time you allowed is used up: ${milliseconds(settings.timeout_ms ?? 0)}.`;
+    case undefined: return 'The run failed here. The text it wrote is kept.';
+    case 'eos': return 'The model produced its end-of-text token: it considers the text finished.';
+    case 'stop_string': return `Stopped at “${escapeStop(stop?.stop_string ?? '')}”. The stop string is left out of the output.`;
+    case 'max_tokens': return `Reached the limit of ${integer(settings.max_tokens)} token${settings.max_tokens === 1 ? '' : 's'}.`;
+    case 'context_full': return `The context window is full (${integer(positions_processed)} positions).`;
+    case 'cancelled': return 'Stopped by you.';
+    case 'timeout': return `Reached the time limit of ${milliseconds(settings.timeout_ms ?? 0)}.`;
   }
 }

@@ -2,10 +2,10 @@ import uPlot from '../vendor/uPlot.esm.js';
 import { make } from './dom.js';
 import { integer, label, milliseconds, number, quantile } from './format.js';
 import { textOf } from './inspector.js';
-import { cost, summarise } from './trend.js';
+import { cost, summarise } from './timeline-summary.js';
 
 /** @typedef {import('../types/StepRecord').StepRecord} StepRecord */
-/** @typedef {import('./trend.js').Chunk} Chunk */
+/** @typedef {import('./timeline-summary.js').Chunk} Chunk */
 
 /** Milliseconds by position: the prefill apart, then a bar a step. */
 export class Timeline {

@@ -5,7 +5,7 @@
  * in several tokens. The bytes in the step records say where each token ends in the text; a character belongs to the
  * token that completes it.
  */
-export class Pieces {
+export class TokenSpans {
   // Replaces each maximal invalid part by one U+FFFD, as the worker's decoder does.
   #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   /** @type {number[]} Where the text of each step ends, in UTF-16 units. */ #ends = [];

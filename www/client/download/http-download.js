@@ -1,5 +1,5 @@
-import { Gpt2Error } from './error.js';
-import { fetchAllowed } from './policy.js';
+import { Gpt2Error } from '../error.js';
+import { fetchAllowed } from '../csp.js';
 
 /**
  * What tells one state of a file from another. A server of another origin shows its ETag only if it wants to
@@ -8,7 +8,7 @@ import { fetchAllowed } from './policy.js';
  */
 
 /** Milliseconds before each new try; the count begins anew with every byte that arrives. */
-const PAUSES = [1000, 2000, 4000, 8000, 16000];
+const BACKOFF = [1000, 2000, 4000, 8000, 16000];
 /** A connection that has been silent for so long, in milliseconds, counts as broken. */
 const SILENCE = 60_000;
 /** How often everything may come anew: a file that changes more often than that is not to be had. */
@@ -28,7 +28,7 @@ export class Broken extends Error {}
  * (a CORS preflight), which hosts that redirect to their storage do not give. The answer's own ETag, date and length
  * say as well whether it continues the same file.
  */
-export class Download {
+export class HttpDownload {
   /** @type {Version} */ version = { etag: null, modified: null, size: null };
   /** Bytes handed over so far. */ received = 0;
   /**
@@ -39,7 +39,7 @@ export class Download {
   #url;
   #label;
   #signal;
-  #pauses;
+  #backoff;
   #silence;
   #cache;
   /** @type {Response | null} */ #response = null;
@@ -58,16 +58,16 @@ export class Download {
    * @param {string} [options.label] what the sentences call the file
    * @param {AbortSignal | undefined} [options.signal]
    * @param {{ version: Version, bytes: number } | null} [options.held] the beginning that is already here
-   * @param {readonly number[] | undefined} [options.pauses] in milliseconds, before each new try
+   * @param {readonly number[] | undefined} [options.backoff] in milliseconds, before each new try
    * @param {number | undefined} [options.silence] in milliseconds, after which a connection counts as broken
    * @param {RequestCache | undefined} [options.cache] past the browser's own where absent: it would keep a second copy
    *   of hundreds of megabytes, or none, as it likes
    */
-  constructor(url, { label, signal, held, pauses = PAUSES, silence = SILENCE, cache = 'no-store' } = {}) {
+  constructor(url, { label, signal, held, backoff = BACKOFF, silence = SILENCE, cache = 'no-store' } = {}) {
     this.#url = url;
     this.#label = label ?? (url.pathname.split('/').pop() || url.href);
     this.#signal = signal;
-    this.#pauses = pauses;
+    this.#backoff = backoff;
     this.#silence = silence;
     this.#cache = cache;
     if (held && held.bytes > 0) {
@@ -102,7 +102,7 @@ export class Download {
 
   /** The sentence for a file that is not there, where it has to be. */
   missing() {
-    return this.#error(`${this.#url.host} answered 404: there is no such file; check the address`);
+    return this.#error(`${this.#url.host} answered 404: there is no such file; check the URL`);
   }
 
   /**
@@ -158,7 +158,7 @@ export class Download {
     return this.#complete || (this.version.size !== null && this.received === this.version.size);
   }
 
-  /** Repeats `action` with growing pauses while that may help. @template T @param {() => Promise<T>} action */
+  /** Repeats `action` with growing backoff while that may help. @template T @param {() => Promise<T>} action */
   async #persist(action) {
     for (;;) {
       try {
@@ -177,8 +177,8 @@ export class Download {
     if (error instanceof Gpt2Error) throw error;
     const why = error instanceof Error ? error.message : String(error);
     // An address that never answered is most likely wrong, or not open to this page: one more try is enough.
-    const pauses = this.#answered ? this.#pauses : this.#pauses.slice(0, 1);
-    const pause = pauses[this.#failures++];
+    const backoff = this.#answered ? this.#backoff : this.#backoff.slice(0, 1);
+    const pause = backoff[this.#failures++];
     if (pause === undefined) throw this.#giveUp(why, error);
     const wait = error instanceof Busy ? Math.max(pause, error.after) : pause;
     await new Promise((resolve) => {
@@ -196,8 +196,8 @@ export class Download {
 
   /** @param {string} why @param {unknown} cause */
   #giveUp(why, cause) {
-    if (this.#answered) return this.#error(`${why}, also after ${this.#failures - 1} more tries; check the connection and load it again`, cause);
-    return this.#error(`${this.#url.host} cannot be reached (${why}): the address is wrong, there is no connection, or the server does not let other pages read it (CORS)`, cause);
+    if (this.#answered) return this.#error(`${why}, after ${this.#failures - 1} retries; check the connection and load it again`, cause);
+    return this.#error(`${this.#url.host} cannot be reached (${why}): the URL is wrong, there is no connection, or the server does not allow cross-origin requests (CORS)`, cause);
   }
 
   async #ask() {
@@ -241,7 +241,7 @@ export class Download {
       this.#skip = this.received - from;
       return;
     }
-    if (status === 206) throw this.#error(`${this.#url.host} sent a part where the whole was asked for`);
+    if (status === 206) throw this.#error(`${this.#url.host} sent a part of the file when all of it was requested`);
     // The length of a compressed answer is not that of the bytes that come out of it.
     this.#encoded = headers.has('content-encoding');
     const version = { ...told, size: this.#encoded ? null : length };
@@ -256,9 +256,9 @@ export class Download {
 
   /** What was handed over is of another file. @param {string | null} why null where the present answer is all of it */
   async #anew(why) {
-    if (!this.restart) throw this.#error('the file on the server changed during the download, or it cannot be continued; load it again');
+    if (!this.restart) throw this.#error('the file on the server changed during the download, or the download cannot be resumed; load it again');
     // Bytes that come for nothing again and again must not look like headway.
-    if (this.#restarts++ === RESTARTS) throw this.#error(`it had to begin anew ${RESTARTS} times, because ${this.#url.host} broke off and never continued the same file; load it again later`);
+    if (this.#restarts++ === RESTARTS) throw this.#error(`it had to restart ${RESTARTS} times, because ${this.#url.host} broke the connection and never continued the same file; load it again later`);
     await this.restart();
     this.received = 0;
     this.#skip = 0;
@@ -269,9 +269,9 @@ export class Download {
   /** @param {number} status */
   #refused(status) {
     const { host, pathname } = this.#url;
-    if (status !== 401 && status !== 403) return this.#error(`${host} answered ${status}; check the address`);
-    if (host !== 'huggingface.co') return this.#error(`${host} answered ${status}: it wants to know who asks. Download the file with your account there, and open it from disk`);
-    const ownerless = /^\/[^/]+\/resolve\//.test(pathname) ? ' (all but a few old ones are named owner/name)' : '';
+    if (status !== 401 && status !== 403) return this.#error(`${host} answered ${status}; check the URL`);
+    if (host !== 'huggingface.co') return this.#error(`${host} answered ${status}: it requires a login. Download the file with your account there, and open it from disk`);
+    const ownerless = /^\/[^/]+\/resolve\//.test(pathname) ? ' (nearly all are named owner/name)' : '';
     return this.#error(`${host} answered ${status}: there is no such repository${ownerless}, or it is private or gated. Download the files with your account there, and open them from disk`);
   }
 
@@ -286,7 +286,7 @@ export class Download {
    * @param {readonly [what: string, advice: string]} found @param {Response | null} response
    */
   #foreign([what, advice], response) {
-    const led = response?.redirected ? ` (it led on to ${response.url.replace(/\?.*$/, '')})` : '';
+    const led = response?.redirected ? ` (redirected to ${response.url.replace(/\?.*$/, '')})` : '';
     return new Gpt2Error('not_a_model', `${this.#label}: ${this.#url.host} answered with ${what} instead of a file${led}; ${advice} (${this.#url.href})`);
   }
 
@@ -303,7 +303,7 @@ export class Download {
   async #unlessSilent(answer) {
     let timer;
     const silence = new Promise((_, reject) => {
-      timer = setTimeout(() => reject(new Broken(`nothing came for ${this.#silence / 1000} s`)), this.#silence);
+      timer = setTimeout(() => reject(new Broken(`no data for ${this.#silence / 1000} s`)), this.#silence);
     });
     try {
       return /** @type {T} */ (await Promise.race([answer, silence]));
@@ -327,11 +327,11 @@ export class Download {
 class NotFound extends Error {}
 
 /** A page that says something went wrong, or that a login is needed, often comes as a success. @type {readonly [string, string]} */
-const HTML = ['an HTML page', 'give the address of the file itself'];
+const HTML = ['an HTML page', 'give the URL of the file itself'];
 /** How files begin that are taken for models, what they are, and what to do. @type {readonly [RegExp, readonly [string, string]][]} */
 const FOREIGN = [
   [/^[\s\xef\xbb\xbf]*<(!doctype html|html)\b/i, HTML],
-  [/^version https:\/\/git-lfs/, ['a Git LFS pointer, which only says where the file is', 'give the address that the file itself is downloaded from']],
+  [/^version https:\/\/git-lfs/, ['a Git LFS pointer, not the file', 'give the URL that downloads the file itself']],
   [/^PK\x03\x04/, ['a ZIP archive (pytorch_model.bin of PyTorch is one)', 'give the .safetensors file or a GGUF']],
   [/^\x89HDF/, ['an HDF5 file (tf_model.h5 of TensorFlow)', 'give the .safetensors file or a GGUF']],
 ];

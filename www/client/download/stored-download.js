@@ -1,12 +1,12 @@
-import { Download } from './download.js';
-import { Gpt2Error } from './error.js';
+import { HttpDownload } from './http-download.js';
+import { Gpt2Error } from '../error.js';
 
-/** @typedef {import('./stored-model.js').StoredFile} StoredFile */
+/** @typedef {import('../store/stored-model.js').StoredFile} StoredFile */
 /**
- * @typedef {object} ArrivalOptions
+ * @typedef {object} StoredDownloadOptions
  * @property {string} [label] what the sentences call the file
  * @property {AbortSignal} signal
- * @property {readonly number[] | undefined} [pauses] in milliseconds, before each new try
+ * @property {readonly number[] | undefined} [backoff] in milliseconds, before each new try
  * @property {RequestCache} [cache]
  */
 
@@ -14,7 +14,7 @@ import { Gpt2Error } from './error.js';
  * One file on its way from the network: into the store, or to whoever reads it. What was stored before is not asked
  * for again, and what was downloaded when storing fails is not lost.
  */
-export class Arrival {
+export class StoredDownload {
   /** @type {(done: number, total: number | null) => void} */ onProgress = () => {};
   /** Bytes in the store. */ kept;
   #url;
@@ -26,26 +26,26 @@ export class Arrival {
   #looseBytes = 0;
   /** @type {unknown} Why nothing can be stored any more. */ #unwritable = null;
 
-  /** @param {URL} url @param {StoredFile | null} stored @param {number} kept @param {ArrivalOptions} options */
+  /** @param {URL} url @param {StoredFile | null} stored @param {number} kept @param {StoredDownloadOptions} options */
   constructor(url, stored, kept, options) {
     this.#url = url;
     this.#label = options.label ?? url.href;
     this.#stored = stored;
     this.kept = kept;
-    this.#download = new Download(url, { ...options, held: stored?.info ? { version: stored.info, bytes: kept } : null });
+    this.#download = new HttpDownload(url, { ...options, held: stored?.info ? { version: stored.info, bytes: kept } : null });
     this.#download.restart = () => this.#restart();
     this.#rest = this.#download.chunks();
   }
 
   /**
    * @param {URL} url @param {StoredFile | null} stored where it is kept, perhaps with its beginning
-   * @param {ArrivalOptions} options
+   * @param {StoredDownloadOptions} options
    */
   static async begin(url, stored, options) {
     const known = stored?.info?.url === url.href ? stored.info : null;
     const bytes = known && stored ? (await stored.blob()).size : 0;
     const sound = known?.size == null || bytes <= known.size; // more than all of it is something else
-    return new Arrival(url, stored, sound ? bytes : 0, options);
+    return new StoredDownload(url, stored, sound ? bytes : 0, options);
   }
 
   /** Asks the server, unless every byte is here. @returns {Promise<boolean>} false where there is no such file */
@@ -134,7 +134,7 @@ export class Arrival {
 
   /** @param {unknown} [cause] */
   #gone(cause) {
-    return new Gpt2Error('download_failed', `the download of ${this.#label} failed: what was stored of it has been deleted meanwhile; load it again`, { cause });
+    return new Gpt2Error('download_failed', `the download of ${this.#label} failed: the stored part has been deleted; load it again`, { cause });
   }
 
   /** @param {StoredFile} stored */
@@ -198,12 +198,12 @@ export async function collect(bytes) {
  * A file that is not stored, whole.
  * @param {URL} url
  * @param {(done: number, total: number | null) => void} report in bytes
- * @param {ArrivalOptions} options
+ * @param {StoredDownloadOptions} options
  * @returns {Promise<Blob>}
  * @throws {Gpt2Error}
  */
 export async function fetchWhole(url, report, options) {
-  const arrival = new Arrival(url, null, 0, options);
+  const arrival = new StoredDownload(url, null, 0, options);
   arrival.onProgress = report;
   try {
     if (!(await arrival.open())) throw arrival.missing();

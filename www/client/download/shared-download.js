@@ -1,10 +1,10 @@
-import { cancelled } from './error.js';
-import { Flight } from './flight.js';
+import { cancelled } from '../error.js';
+import { Flight } from '../flight.js';
 
 /** @typedef {(done: number, total: number | null) => void} Report in bytes */
 
 /** A file that is downloaded once for all who ask for it. The download ends when the last one has left. */
-export class SharedFile {
+export class SharedDownload {
   #fetch;
   /** @type {Flight<Blob> | null} */ #flight = null;
   /** @type {Blob | null} */ #blob = null;
@@ -19,7 +19,7 @@ export class SharedFile {
    * @param {Report} report hears of this download from here on
    * @param {AbortSignal} [signal]
    * @returns {Promise<Blob>}
-   * @throws {import('./error.js').Gpt2Error}
+   * @throws {import('../error.js').Gpt2Error}
    */
   async get(report, signal) {
     if (signal?.aborted) throw cancelled('the download', signal);

@@ -1,6 +1,6 @@
 import { isAbsent, nameFor, readJson, storing, writeFile } from './storage.js';
 
-/** @typedef {import('./download.js').Version} Version */
+/** @typedef {import('../download/http-download.js').Version} Version */
 /** @typedef {Version & { name: string, url: string, complete: boolean }} FileInfo */
 /** @typedef {{ source: string, name: string, date: string | null, files: string[], complete: boolean }} ModelEntry */
 
@@ -133,7 +133,7 @@ export class StoredFile {
    * Adds a piece. After an error everything before it is still here.
    * @param {Blob} piece
    * @returns {Promise<void>}
-   * @throws {import('./error.js').Gpt2Error} `storage_failed`
+   * @throws {import('../error.js').Gpt2Error} `storage_failed`
    */
   async append(piece) {
     await storing(() => writeFile(this.#folder, `${this.#base}.${this.#pieces}`, piece));

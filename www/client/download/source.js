@@ -1,4 +1,4 @@
-import { Gpt2Error } from './error.js';
+import { Gpt2Error } from '../error.js';
 import { FILES, FOLDER, HUB, decoded, encoded, isHub, placeOf, placeOfHf } from './hub.js';
 
 /**
@@ -9,9 +9,9 @@ import { FILES, FOLDER, HUB, decoded, encoded, isHub, placeOf, placeOfHf } from 
  * @property {string} label what sentences call it
  * @property {(file: string) => URL} url
  * @property {readonly string[]} weights the first of these that exists
- * @property {readonly string[]} beside files that have to be there
- * @property {boolean} look whether a configuration and a tokenizer are looked for beside the weights
- * @property {boolean} fixed whether the addresses never change their contents
+ * @property {readonly string[]} companions files that must exist
+ * @property {boolean} discover whether to look for a configuration and a tokenizer next to the weights
+ * @property {boolean} immutable whether the contents of these URLs never change
  * @property {{ url: URL, page: (file: string) => string } | null} listing what tells the names of all files, and the
  *   address at which one of them is to be had; null where nothing does
  */
@@ -28,7 +28,7 @@ import { FILES, FOLDER, HUB, decoded, encoded, isHub, placeOf, placeOfHf } from 
  */
 export function repository(repo, { revision = 'main', folder = '', files } = {}) {
   if (typeof repo !== 'string' || !/^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}$)[\w.-]+)?$/.test(repo)) {
-    throw new Gpt2Error('invalid_request', `"${repo}" is no repository name; write it as owner/name, as in openai-community/gpt2`);
+    throw new Gpt2Error('invalid_request', `"${repo}" is not a repository name; write it as owner/name, for example openai-community/gpt2`);
   }
   if (typeof revision !== 'string') throw new Gpt2Error('invalid_request', `the revision of ${repo} must be a text: a branch, a tag or a commit`);
   if (files !== undefined && !(Array.isArray(files) && files.length > 0 && files.every((file) => typeof file === 'string' && file !== ''))) {
@@ -43,9 +43,9 @@ export function repository(repo, { revision = 'main', folder = '', files } = {})
     label: `${repo}${folder ? `/${folder}` : ''}${revision === 'main' ? '' : ` (revision ${revision.slice(0, 12)})`}`,
     url: (file) => new URL(`${repo}/resolve/${within(file)}`, HUB),
     weights: files ? files.slice(-1) : ['model.safetensors', 'model.safetensors.index.json'],
-    beside: files ? files.slice(0, -1) : [],
-    look: !files,
-    fixed: /^[0-9a-f]{40}$/.test(revision),
+    companions: files ? files.slice(0, -1) : [],
+    discover: !files,
+    immutable: /^[0-9a-f]{40}$/.test(revision),
     listing: { url: new URL(`api/models/${repo}/revision/${at}`, HUB), page: (file) => `${HUB}${repo}/blob/${at}/${encoded(file)}` },
   };
 }
@@ -59,9 +59,9 @@ export function repository(repo, { revision = 'main', folder = '', files } = {})
 export function addresses(urls) {
   const all = [urls].flat().map((url) => absolute(url));
   const [first] = all;
-  if (!first) throw new Gpt2Error('invalid_request', 'there is no address; give at least that of the weights');
+  if (!first) throw new Gpt2Error('invalid_request', 'there is no URL; give at least that of the weights');
   const named = new Map(all.map((url) => [fileName(url), url]));
-  if (named.size < all.length) throw new Gpt2Error('invalid_request', 'two addresses end in the same file name; give each file once');
+  if (named.size < all.length) throw new Gpt2Error('invalid_request', 'two URLs end in the same file name; give each file once');
   const names = [...named.keys()];
   const weights = names.find((name) => /\.(safetensors|gguf)$/i.test(name)) ?? names.find((name) => !/\.(json|txt)$/i.test(name)) ?? names[0] ?? '';
   const alone = all.length === 1;
@@ -72,9 +72,9 @@ export function addresses(urls) {
     // A neighbour keeps the query, which may be the key to the folder.
     url: (file) => named.get(file) ?? Object.assign(new URL(encoded(file), first), { search: first.search }),
     weights: [weights],
-    beside: names.filter((name) => name !== weights),
-    look: alone && /\.safetensors(\.index\.json)?$/i.test(weights),
-    fixed: all.every(({ host, pathname }) => host === 'huggingface.co' && /\/resolve\/[0-9a-f]{40}\//.test(pathname)),
+    companions: names.filter((name) => name !== weights),
+    discover: alone && /\.safetensors(\.index\.json)?$/i.test(weights),
+    immutable: all.every(({ host, pathname }) => host === 'huggingface.co' && /\/resolve\/[0-9a-f]{40}\//.test(pathname)),
     listing: null,
   };
 }
@@ -87,11 +87,11 @@ export function addresses(urls) {
  * @throws {Gpt2Error}
  */
 export function typed(text) {
-  if (typeof text !== 'string') throw new Gpt2Error('invalid_request', `an address must be a text, not ${text === null ? 'null' : typeof text}; give a repository as owner/name, or the address of a file`);
+  if (typeof text !== 'string') throw new Gpt2Error('invalid_request', `a URL must be a string, not ${text === null ? 'null' : typeof text}; give a repository as owner/name, or a file's URL`);
   const parts = text.trim().replace(/^<(.*)>$|^"(.*)"$|^'(.*)'$/, '$1$2$3').trim().split(/\s+/);
   const [only = ''] = parts;
-  if (parts.length > 1) return addresses(parts.map((part) => located(part) ?? notAnAddress(part, 'give one repository, or addresses with blanks between them')));
-  if (only === '') throw new Gpt2Error('invalid_request', 'nothing was given; type a repository as owner/name, as in openai-community/gpt2, or the address of a file');
+  if (parts.length > 1) return addresses(parts.map((part) => located(part) ?? notAnAddress(part, 'give one repository, or several URLs with spaces between them')));
+  if (only === '') throw new Gpt2Error('invalid_request', 'nothing was given; give a repository as owner/name, for example openai-community/gpt2, or a file\'s URL');
   if (/^hf:/i.test(only)) return ofPlace(placeOfHf(only));
   const url = located(only);
   if (url && !isHub(url.host)) return addresses(url);
@@ -104,7 +104,7 @@ export function typed(text) {
  * @param {string} text
  */
 function located(text) {
-  if (/^([a-z]:[\\/]|file:)/i.test(text)) return notAnAddress(text, 'a page cannot read a path on this machine; open the file instead');
+  if (/^([a-z]:[\\/]|file:)/i.test(text)) return notAnAddress(text, 'a page cannot read a path on this device; open the file instead');
   if (/^\/\//.test(text)) return absolute(`https:${text}`);
   const [host = '', ...path] = text.replace(/[?#].*$/, '').split('/');
   const local = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i.test(host);
@@ -129,13 +129,13 @@ const fileUrl = (repo, revision, file) => new URL(`${encoded(repo)}/resolve/${en
 function absolute(url) {
   /** @type {URL} */ let parsed;
   try {
-    if (typeof url !== 'string' && !(url instanceof URL)) throw new TypeError(`an address must be a text or a URL, not ${url === null ? 'null' : typeof url}`);
+    if (typeof url !== 'string' && !(url instanceof URL)) throw new TypeError(`a URL must be a string or a URL object, not ${url === null ? 'null' : typeof url}`);
     parsed = new URL(url, globalThis.document?.baseURI);
   } catch (cause) {
-    throw new Gpt2Error('invalid_request', `"${url}" is no address; give one that begins with https://`, { cause });
+    throw new Gpt2Error('invalid_request', `"${url}" is not a URL; give one that begins with https://`, { cause });
   }
   if (!/^https?:$/.test(parsed.protocol)) return notAnAddress(String(url), 'give one that begins with https://');
-  if (parsed.username || parsed.password) return notAnAddress(parsed.origin, 'an address with a user name or a password in it is not asked for; leave them out');
+  if (parsed.username || parsed.password) return notAnAddress(parsed.origin, 'a URL may not contain a user name or password; remove them');
   if (!isHub(parsed.host)) {
     parsed.hash = '';
     return parsed;
@@ -148,7 +148,7 @@ function absolute(url) {
 
 /** @param {string} text @param {string} advice @returns {never} */
 function notAnAddress(text, advice) {
-  throw new Gpt2Error('invalid_request', `"${text}" is no address this page can read; ${advice}`);
+  throw new Gpt2Error('invalid_request', `"${text}" is not a URL this page can read; ${advice}`);
 }
 
 /** @param {URL} url */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { choose, fromDrop } from '../../www/page/picked.js';
+import { choose, fromDrop } from '../../www/page/selected-files.js';
 
 /** @param {string[]} paths */
 const picked = (...paths) => paths.map((path) => ({ path, file: new File(['x'], path.split('/').pop() ?? '') }));
@@ -27,7 +27,7 @@ test('of a folder, the model in it and what belongs to it', () => {
   assert.deepEqual(chosen('a/model.safetensors', 'a/added_tokens.json'), ['a', 'added_tokens.json', 'model.safetensors']);
   assert.deepEqual(chosen('a/b/c.gguf', 'a/b/config.json'), ['c', 'c.gguf']);
   assert.throws(() => chosen('a/b.gguf', 'a/c.gguf'), /several models: b\.gguf, c\.gguf/);
-  assert.throws(() => chosen('a/x.txt'), /The folder a holds no/);
+  assert.throws(() => chosen('a/x.txt'), /The folder a has no/);
 });
 
 test('of a folder of Hugging Face\'s cache it is said that its links were not followed', () => {

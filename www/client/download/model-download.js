@@ -1,14 +1,14 @@
-import { Arrival, collect } from './arrival.js';
-import { Broken, cancelled, unchanged } from './download.js';
-import { Gpt2Error } from './error.js';
+import { StoredDownload, collect } from './stored-download.js';
+import { Broken, cancelled, unchanged } from './http-download.js';
+import { Gpt2Error } from '../error.js';
 import { insteadOfWeights, refuseUseless } from './formats.js';
-import { free, locked } from './locks.js';
-import { isStorageFailure, room } from './storage.js';
-import { StoredModel } from './stored-model.js';
+import { ifUnlocked, withLock } from '../store/locks.js';
+import { isStorageFailure, storageEstimate } from '../store/storage.js';
+import { StoredModel } from '../store/stored-model.js';
 
-/** @typedef {import('./files.js').ModelFile} ModelFile */
+/** @typedef {import('../files.js').ModelFile} ModelFile */
 /** @typedef {import('./source.js').Source} Source */
-/** @typedef {import('./store.js').ModelStore} ModelStore */
+/** @typedef {import('../store/model-store.js').ModelStore} ModelStore */
 
 /** Milliseconds in which a cancelled download tidies up before its promise is rejected; a slow disk goes on behind it. */
 const GRACE = 100;
@@ -19,14 +19,14 @@ const GRACE = 100;
  * What is not in the store is downloaded into it and read from there. Where nothing can be stored the weights are
  * streams, which download while the worker reads them, one after the other.
  */
-export class ModelFetch {
+export class ModelDownload {
   /** @type {ModelFile[]} */ files = [];
   /** @type {string[]} What people should know. */ notices = [];
   /** @type {unknown} Why a stream broke: the worker only learns that it did. */ failure = null;
   #source;
   #store;
   #report;
-  #pauses;
+  #backoff;
   /** @type {AbortSignal | undefined} Of who asked for the model. */ #asker;
   #ended = new AbortController();
   #signal;
@@ -45,13 +45,13 @@ export class ModelFetch {
    * @param {ModelStore} options.store
    * @param {AbortSignal | undefined} [options.signal]
    * @param {(done: number, total: number | null) => void} [options.report] hears of the weights, in bytes
-   * @param {readonly number[]} [options.pauses]
+   * @param {readonly number[]} [options.backoff]
    */
-  constructor(source, { store, signal, report = () => {}, pauses }) {
+  constructor(source, { store, signal, report = () => {}, backoff }) {
     this.#source = source;
     this.#store = store;
     this.#report = report;
-    this.#pauses = pauses;
+    this.#backoff = backoff;
     this.#asker = signal;
     this.#signal = signal ? AbortSignal.any([signal, this.#ended.signal]) : this.#ended.signal;
   }
@@ -94,7 +94,7 @@ export class ModelFetch {
       this.#tell(0, null);
       const { id: source } = this.#source;
       // Without a secure context there are no hashes, but nor is there a storage.
-      await (globalThis.crypto?.subtle ? locked(await StoredModel.id(source), () => this.#run(), this.#signal) : this.#run());
+      await (globalThis.crypto?.subtle ? withLock(await StoredModel.id(source), () => this.#run(), this.#signal) : this.#run());
     } catch (cause) {
       const stopped = this.#signal.aborted;
       await this.end();
@@ -109,13 +109,13 @@ export class ModelFetch {
     const place = this.#place;
     if (!this.#temporary || !place) return;
     // Where another tab has taken over what is here, or has completed it, it is that tab's.
-    await free(place.id, async () => { if (!(await place.files())) await this.#store.remove(place.id); }).catch(() => {}); // what is left is listed, and can be deleted
+    await ifUnlocked(place.id, async () => { if (!(await place.files())) await this.#store.remove(place.id); }).catch(() => {}); // what is left is listed, and can be deleted
   }
 
   /** With the lock, so that what is deleted is of this run. */
   async #run() {
     const { id, name } = this.#source;
-    this.#place = await this.#store.place(id, name).catch((cause) => this.#unkept(cause));
+    this.#place = await this.#store.open(id, name).catch((cause) => this.#fallBackToStreaming(cause));
     try {
       await this.#fetch();
     } catch (cause) {
@@ -134,17 +134,17 @@ export class ModelFetch {
 
   async #fetch() {
     if (await this.#fromStore()) return;
-    const { beside, look, weights } = this.#source;
+    const { companions, discover, weights } = this.#source;
     // The small ones first: they fail early and cost nothing.
-    for (const name of beside) await this.#small(name, { required: true });
-    if (look) {
+    for (const name of companions) await this.#small(name, { required: true });
+    if (discover) {
       const config = await this.#neighbour('config.json');
       await this.#neighbour('generation_config.json'); // further tokens that end a text
       const whole = await this.#neighbour('tokenizer.json');
       const parts = !whole && (await this.#neighbour('vocab.json'));
       if (parts) {
         const merges = await this.#neighbour('merges.txt');
-        if (!merges) throw new Gpt2Error('bad_tokenizer', `${this.#source.label} has a vocab.json and no merges.txt, and one is of no use without the other; give a model that comes with both, or with tokenizer.json`);
+        if (!merges) throw new Gpt2Error('bad_tokenizer', `${this.#source.label} has a vocab.json but no merges.txt; give a model that has both, or a tokenizer.json`);
         await this.#neighbour('added_tokens.json');
       }
       // Without a tokenizer GPT-2's comes instead, and these are not about that.
@@ -153,27 +153,27 @@ export class ModelFetch {
     }
     await this.#weights(weights);
     const names = this.files.map(({ name }) => name);
-    if (this.#place && !this.#temporary) await this.#place.finish(names).catch((cause) => this.#unkept(cause));
+    if (this.#place && !this.#temporary) await this.#place.finish(names).catch((cause) => this.#fallBackToStreaming(cause));
   }
 
   /** Takes a model that is kept whole, unless the server has another version of it. */
   async #fromStore() {
-    const files = await this.#place?.files().catch((cause) => this.#unkept(cause));
+    const files = await this.#place?.files().catch((cause) => this.#fallBackToStreaming(cause));
     this.#whole = Boolean(files);
     if (!files) return false;
-    const check = this.#source.fixed ? [] : files.map(({ info }) => info && unchanged(new URL(info.url), info, this.#signal));
+    const check = this.#source.immutable ? [] : files.map(({ info }) => info && unchanged(new URL(info.url), info, this.#signal));
     if ((await Promise.all(check)).includes(false)) {
-      this.notices.push(`The model on ${this.#source.label} has changed since it was stored: it is downloaded again.`);
+      this.notices.push(`The model on ${this.#source.label} has changed since it was saved; downloading it again.`);
       this.#whole = false;
       const { id, name } = this.#source;
       await this.#store.remove(/** @type {StoredModel} */ (this.#place).id).catch(() => {}); // its files are begun anew then
-      this.#place = await this.#store.place(id, name).catch((cause) => this.#unkept(cause));
+      this.#place = await this.#store.open(id, name).catch((cause) => this.#fallBackToStreaming(cause));
       return false;
     }
     try {
       this.files = await Promise.all(files.map(async (file) => ({ name: file.name, blob: await file.blob() })));
     } catch (cause) {
-      this.#unkept(cause);
+      this.#fallBackToStreaming(cause);
     }
     return this.files.length > 0;
   }
@@ -198,7 +198,7 @@ export class ModelFetch {
     const { href, host } = this.#source.url(name);
     throw new Gpt2Error('download_failed', names.length > 1
       ? `${this.#source.label} has no ${names.join(' and no ')} (${href}); ${await insteadOfWeights(this.#source, this.#signal)}`
-      : `the download of ${name} failed: ${host} answered 404: there is no such file; check the address (${href})`);
+      : `the download of ${name} failed: ${host} answered 404: there is no such file; check the URL (${href})`);
   }
 
   /** @param {string} name @param {string} text of the index */
@@ -235,7 +235,7 @@ export class ModelFetch {
     } catch (cause) {
       const refused = !this.#thrown && cause instanceof Gpt2Error && (cause.kind === 'not_a_model' || (cause.kind === 'download_failed' && !this.#opened && !(cause.cause instanceof Broken)));
       if (!refused) throw cause;
-      this.notices.push(`The model is read without ${name}: ${cause.message}.`);
+      this.notices.push(`The model is loaded without ${name}: ${cause.message}.`);
       return null;
     }
   }
@@ -259,8 +259,8 @@ export class ModelFetch {
    * @returns {Promise<ModelFile | null>} null where there is no such file
    */
   async #file(name, { small = false, required = false, later = false } = {}) {
-    let stored = (await this.#place?.file(name).catch((cause) => this.#unkept(cause))) ?? null;
-    let arrival = await this.#arrival(name, stored).catch((cause) => this.#unkept(cause));
+    let stored = (await this.#place?.file(name).catch((cause) => this.#fallBackToStreaming(cause))) ?? null;
+    let arrival = await this.#arrival(name, stored).catch((cause) => this.#fallBackToStreaming(cause));
     if (!arrival) arrival = await this.#arrival(name, (stored = null));
     const storing = this.#place && !this.#temporary;
     if (later && !storing && !arrival.whole) return this.#stream(name, arrival);
@@ -272,22 +272,22 @@ export class ModelFetch {
       return null;
     }
     if (stored && (arrival.whole || (storing && (await this.#hasRoom(arrival))))) {
-      const blob = await arrival.store(stored).catch((cause) => this.#unkept(cause));
+      const blob = await arrival.store(stored).catch((cause) => this.#fallBackToStreaming(cause));
       if (blob) return { name, blob };
     }
     return small ? { name, blob: await collect(arrival.bytes()) } : this.#stream(name, arrival);
   }
 
-  /** @param {string} name @param {import('./stored-model.js').StoredFile | null} stored */
+  /** @param {string} name @param {import('../store/stored-model.js').StoredFile | null} stored */
   async #arrival(name, stored) {
-    const arrival = await Arrival.begin(this.#source.url(name), stored, { label: `${name} from ${this.#source.label}`, signal: this.#signal, pauses: this.#pauses });
+    const arrival = await StoredDownload.begin(this.#source.url(name), stored, { label: `${name} from ${this.#source.label}`, signal: this.#signal, backoff: this.#backoff });
     arrival.onProgress = (done, total) => this.#count(name, done, total);
     return arrival;
   }
 
   /**
    * A stream that begins when the worker has read the one before.
-   * @param {string} name @param {Arrival} arrival
+   * @param {string} name @param {StoredDownload} arrival
    * @returns {ModelFile}
    */
   #stream(name, arrival) {
@@ -319,18 +319,18 @@ export class ModelFetch {
     return { name, stream, size: arrival.length };
   }
 
-  /** Asks before it is too late, where the browser knows. @param {Arrival} arrival */
+  /** Asks before it is too late, where the browser knows. @param {StoredDownload} arrival */
   async #hasRoom({ size, kept }) {
-    const space = size === null ? null : await room();
+    const space = size === null ? null : await storageEstimate();
     if (!space || size === null || space.used + size - kept <= space.quota) return true;
-    this.#unkept(new Gpt2Error('storage_failed', `the browser gives this page ${megabytes(Math.max(space.quota - space.used, 0))} of storage, and the file has ${megabytes(size)}`));
+    this.#fallBackToStreaming(new Gpt2Error('storage_failed', `the browser gives this page ${megabytes(Math.max(space.quota - space.used, 0))} of storage, and the file needs ${megabytes(size)}`));
     return false;
   }
 
   /** Nothing is kept from here on, where storage was what failed. @param {unknown} cause @returns {null} */
-  #unkept(cause) {
+  #fallBackToStreaming(cause) {
     if (!isStorageFailure(cause)) throw cause;
-    if (!this.#temporary) this.notices.push(`This model is not kept for the next visit: ${cause.message}.`);
+    if (!this.#temporary) this.notices.push(`This model is not saved for the next visit: ${cause.message}.`);
     this.#temporary = true;
     return null;
   }

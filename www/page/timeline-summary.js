@@ -27,7 +27,7 @@ export function summarise(prefill, steps) {
   const count = `${many}, median ${milliseconds(median(times))}`;
   if (times.length < 8 || first === 0 || last === 0) return `${read} ${count}.`;
   const ratio = last / first;
-  const trend = `the last half took ${ratio.toFixed(2)} × the first`;
-  if (Math.abs(ratio - 1) > FLAT) return `${read} ${count}; ${trend}: they drift, with the position or with what else this machine does.`;
-  return `${read} ${count}; ${trend}: the cache keeps it flat. 95 in 100 took at most ${milliseconds(quantile(times, 0.95))}.`;
+  const trend = `second half ÷ first half = ${ratio.toFixed(2)}`;
+  if (Math.abs(ratio - 1) > FLAT) return `${read} ${count}; ${trend}: steps are slowing down or speeding up, from longer context or a busy machine.`;
+  return `${read} ${count}; ${trend}: flat, thanks to the KV cache. 95th percentile ${milliseconds(quantile(times, 0.95))}.`;
 }

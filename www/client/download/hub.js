@@ -1,4 +1,4 @@
-import { Gpt2Error } from './error.js';
+import { Gpt2Error } from '../error.js';
 
 /** What an address on Hugging Face names: which repository, and what of it. */
 

@@ -15,7 +15,7 @@ export function choose(picked) {
   // Files chosen one by one are all meant; what is no model among them the worker knows by name.
   const model = folder ? fromFolder(picked) : [...picked];
   const weights = model.find(({ file }) => WEIGHTS.test(file.name)) ?? model[0];
-  if (!weights) throw new Error('There is no file in what was dropped.');
+  if (!weights) throw new Error('Nothing that was dropped is a file.');
   const stem = weights.file.name.replace(WEIGHTS, '').replace(/-\d{5}-of-\d{5}$/, '');
   return { name: stem === 'model' ? weights.path.split('/').at(-2) ?? stem : stem, files: model.map(({ file }) => file) };
 }
@@ -26,17 +26,17 @@ function fromFolder(picked) {
   const weights = picked.filter(({ path }) => WEIGHTS.test(path)).sort((a, b) => depth(a) - depth(b));
   const [first] = weights;
   if (cached(picked) && (!first || first.file.size === 0)) {
-    throw new Error(`${picked[0]?.path.split('/')[0] ?? 'This'} is a folder of Hugging Face's cache, whose files are links, and a browser does not follow them. `
+    throw new Error(`${picked[0]?.path.split('/')[0] ?? 'This'} is a folder of Hugging Face's cache. Its files are links, which a browser does not follow. `
       + 'Choose the files in its folder blobs, or download the model with `hf download OWNER/NAME --local-dir FOLDER` and open that folder.');
   }
-  if (!first) throw new Error(`The folder ${picked[0]?.path.split('/')[0] ?? ''} holds no .safetensors and no .gguf file.`);
+  if (!first) throw new Error(`The folder ${picked[0]?.path.split('/')[0] ?? ''} has no .safetensors or .gguf file.`);
   const home = parent(first);
   const here = weights.filter((file) => parent(file) === home);
   const tensors = here.filter(({ path }) => /\.safetensors$/i.test(path));
   const chosen = tensors.length > 0 ? tensors : here;
   const shards = chosen.every(({ path }) => /-\d{5}-of-\d{5}\.safetensors$/i.test(path));
   if (chosen.length > 1 && !shards) {
-    throw new Error(`The folder holds several models: ${chosen.map(({ file }) => file.name).join(', ')}. Open the file of one.`);
+    throw new Error(`The folder contains several models: ${chosen.map(({ file }) => file.name).join(', ')}. Open just one of them.`);
   }
   const beside = picked.filter((file) => parent(file) === home && BESIDE.test(file.file.name)
     && (shards || !/\.index\.json$/i.test(file.file.name)));

@@ -1,4 +1,4 @@
-import { Gpt2Error } from './error.js';
+import { Gpt2Error } from '../error.js';
 
 /** The origin private file system (OPFS), and in which words it fails. */
 
@@ -10,20 +10,20 @@ import { Gpt2Error } from './error.js';
 export function storageRoot() {
   return storing(async () => {
     const storage = globalThis.navigator?.storage;
-    if (!storage?.getDirectory) throw failed(whyNone() ?? 'this browser has no storage for files (OPFS); a newer version of it has one');
+    if (!storage?.getDirectory) throw failed(whyNone() ?? 'this browser has no file storage (OPFS); use a newer version');
     const { prototype } = globalThis.FileSystemFileHandle ?? {};
     if (prototype && !('createWritable' in prototype)) throw failed(CANNOT_WRITE);
     return storage.getDirectory();
   });
 }
 
-const CANNOT_WRITE = 'this browser lets no page write into its storage (createWritable is missing, as in Safari before 26); a newer version does';
+const CANNOT_WRITE = 'this browser does not let pages write files to its storage (createWritable is missing, as in Safari before 26); use a newer version';
 
 /** Where a page has no storage at all: which of the reasons it is, and what would help. */
 function whyNone() {
-  if (globalThis.isSecureContext === false) return 'this page came over plain http, and browsers give storage to https and localhost only; open it from one of these';
-  if (globalThis.location?.protocol === 'file:') return 'this page was opened from disk, where this browser gives no storage; open it from https or localhost';
-  if (globalThis.origin === 'null') return 'this page is in a sandboxed frame, which has no storage; the frame needs sandbox="allow-same-origin", or open the page by itself';
+  if (globalThis.isSecureContext === false) return 'this page came over plain http, and browsers give storage only to https and localhost';
+  if (globalThis.location?.protocol === 'file:') return 'this page was opened from disk, where this browser gives no storage; open it over https or on localhost';
+  if (globalThis.origin === 'null') return 'this page is in a sandboxed frame, which has no storage; the frame needs sandbox="allow-same-origin", or open the page outside the frame';
   return null;
 }
 
@@ -42,9 +42,9 @@ export async function storing(action) {
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     const { name = '', message = String(cause) } = /** @type {Error} */ (cause ?? {});
-    throw failed(name === 'QuotaExceededError' ? 'there is no more room in the browser\'s storage; delete a model that is kept, or make room on the disk'
-      : name === 'SecurityError' ? whyNone() ?? 'this page has no storage (a private window, or the browser is set to keep nothing of this site); open it in an ordinary window, or allow its data'
-      : name === 'NoModificationAllowedError' ? 'another tab is writing there; wait for its end, or close it'
+    throw failed(name === 'QuotaExceededError' ? 'the browser\'s storage is full; delete a saved model, or free space on the disk'
+      : name === 'SecurityError' ? whyNone() ?? 'this page has no storage (a private window, or site data is blocked); open it in an ordinary window, or allow site data'
+      : name === 'NoModificationAllowedError' ? 'another tab is writing to it; wait for it to finish, or close it'
       : `the browser's storage failed (${message})`, cause);
   }
 }
@@ -99,7 +99,7 @@ export async function readJson(folder, name) {
  * How much room the browser gives this page, and whether it has promised to keep it.
  * @returns {Promise<{ used: number, quota: number, persisted: boolean } | null>} null where it does not tell
  */
-export async function room() {
+export async function storageEstimate() {
   const storage = globalThis.navigator?.storage;
   if (!storage?.estimate) return null;
   try {

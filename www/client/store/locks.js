@@ -5,16 +5,16 @@
  * @template T @param {string} id @param {() => Promise<T>} action @param {AbortSignal} [signal] ends the wait
  * @returns {Promise<T>}
  */
-export const locked = (id, action, signal) => withLock(id, { ...(signal && { signal }) }, action);
+export const withLock = (id, action, signal) => request(id, { ...(signal && { signal }) }, action);
 
 /** Runs `action` with the lock, or not at all where another tab has it. @param {string} id @param {() => Promise<void>} action */
-export const free = (id, action) => withLock(id, { ifAvailable: true }, async (lock) => { if (lock) await action(); });
+export const ifUnlocked = (id, action) => request(id, { ifAvailable: true }, async (lock) => { if (lock) await action(); });
 
 /**
  * @template T @param {string} id @param {LockOptions} options @param {(lock: unknown) => Promise<T>} action
  * @returns {Promise<T>}
  */
-async function withLock(id, options, action) {
+async function request(id, options, action) {
   const locks = globalThis.navigator?.locks;
   if (!locks) return action({});
   /** @type {Promise<T> | undefined} */ let running;

@@ -12,7 +12,7 @@
  * name: no name that a server gives can be too long, or that of another file.
  */
 
-import { free, locked } from './locks.js';
+import { ifUnlocked, withLock } from './locks.js';
 import { isAbsent, isStorageFailure, storageRoot, storing } from './storage.js';
 import { StoredModel } from './stored-model.js';
 
@@ -68,9 +68,9 @@ export class ModelStore {
    * The place of the model from `source`, made if need be.
    * @param {string} source @param {string} name what the list calls it
    * @returns {Promise<StoredModel>}
-   * @throws {import('./error.js').Gpt2Error} `storage_failed`
+   * @throws {import('../error.js').Gpt2Error} `storage_failed`
    */
-  place(source, name) {
+  open(source, name) {
     return storing(async () => {
       const folder = await this.#made();
       const id = await StoredModel.id(source);
@@ -90,7 +90,7 @@ export class ModelStore {
    * The model with this id, if every byte of it is here.
    * @param {string} id
    * @returns {Promise<StoredModel | null>}
-   * @throws {import('./error.js').Gpt2Error} `storage_failed`
+   * @throws {import('../error.js').Gpt2Error} `storage_failed`
    */
   async find(id) {
     const folder = isId(id) ? await this.#folder() : null;
@@ -119,7 +119,7 @@ export class ModelStore {
         const model = new StoredModel(id, /** @type {FileSystemDirectoryHandle} */ (handle), this.#piece);
         const entry = await model.entry();
         // A tab that has just made it has its lock.
-        if (!entry) await free(id, async () => { if (!(await model.entry())) await this.remove(id); });
+        if (!entry) await ifUnlocked(id, async () => { if (!(await model.entry())) await this.remove(id); });
         else models.push(await listed(model, entry));
       } catch (cause) {
         // Another tab has just deleted it, or it is damaged: the others are here all the same.
@@ -143,10 +143,10 @@ export class ModelStore {
   /**
    * Waits while a tab downloads it. Where there is nothing of that id there is nothing to do.
    * @param {string} id @returns {Promise<void>}
-   * @throws {import('./error.js').Gpt2Error} `storage_failed`
+   * @throws {import('../error.js').Gpt2Error} `storage_failed`
    */
   async delete(id) {
-    if (isId(id)) await locked(id, () => this.remove(id));
+    if (isId(id)) await withLock(id, () => this.remove(id));
   }
 
   /** Deletes it for whoever has its lock. @param {string} id @returns {Promise<void>} */
@@ -164,14 +164,14 @@ export class ModelStore {
   /**
    * Deletes all, and what else lies among them.
    * @returns {Promise<void>}
-   * @throws {import('./error.js').Gpt2Error} `storage_failed`, after everything that can be deleted is
+   * @throws {import('../error.js').Gpt2Error} `storage_failed`, after everything that can be deleted is
    */
   async clear() {
     const folder = await this.#folder();
     if (!folder) return;
     /** @type {unknown[]} */ const failures = [];
     for (const [id] of await storing(() => names(folder))) {
-      await locked(id, () => this.remove(id)).catch((cause) => failures.push(cause));
+      await withLock(id, () => this.remove(id)).catch((cause) => failures.push(cause));
     }
     if (failures.length > 0) throw failures[0];
   }

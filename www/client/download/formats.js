@@ -1,4 +1,4 @@
-import { Gpt2Error } from './error.js';
+import { Gpt2Error } from '../error.js';
 
 /** @typedef {import('./source.js').Source} Source */
 

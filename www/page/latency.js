@@ -13,7 +13,7 @@ port1.onmessage = () => afterPainting.shift()?.();
  * milliseconds since the epoch; a frame counts when the task after its painting runs. A hidden tab has no frames: what
  * arrives in it, or waits when it is hidden or shown, is not measured.
  */
-export class Hop {
+export class Latency {
   /** @type {number[]} */ handler = [];
   /** @type {number[]} */ frame = [];
   /** @type {{ postedAt: number, turn: number }[]} */ #waiting = [];
