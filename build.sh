@@ -41,8 +41,9 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
       Makes dist/: the page for any static host, and dist/gpt2-web.html, the whole of it in one file that also runs
       when it is opened from disk. Takes minutes: link-time optimisation over all crates, then wasm-opt.
 
-  ./build.sh test [--dist | --random [N] | --large]
-      Every check: format, lints, native tests, types, and the tests in headless Chromium and Firefox. With
+  ./build.sh test [--only STAGE] [--dist | --random [N] | --large]
+      Every check: format, lints, native tests, types, and the tests in headless Chromium and Firefox. With --only,
+      the one stage of that title. With
       --dist also the tests of what `build` makes; with --random only runs, cancels, loads, panics and hostile messages
       in a random order, N (5000) in each browser; with --large only the tests with models of full size, which take
       minutes and gigabytes of disk.
@@ -94,6 +95,13 @@ cmd_setup() {
   say "Everything is there."
 }
 
+# emit_types DIR: the declarations of the client and of the protocol, which comes from the Rust enums.
+emit_types() {
+  say "Emitting the types"
+  cargo test --locked --lib --quiet export_bindings >/dev/null
+  npx --no-install tsc --project tsconfig.dist.json --outDir "$1"
+}
+
 cmd_build() {
   build_options "$@"
   ((${#REST[@]} == 0)) || usage_error "build: unknown argument ${REST[0]}"
@@ -103,6 +111,7 @@ cmd_build() {
   say "Assembling dist/"
   node scripts/site.mjs --wasm "$WASM_DIR" --out dist
   node scripts/onefile.mjs --site dist --out dist/gpt2-web.html
+  emit_types dist
   node scripts/sizes.mjs dist/gpt2_web_bg.wasm dist/gpt2-web.html
 }
 

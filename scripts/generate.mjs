@@ -1,6 +1,7 @@
 // `./build.sh generate "PROMPT" [--option value]...`: the page's client and worker, in a headless Chromium, with the
 // text on standard output.
 import { open, writeFile } from 'node:fs/promises';
+import { parseArgs } from 'node:util';
 import { launch } from './browsers.mjs';
 import { serve } from './server.mjs';
 
@@ -16,38 +17,42 @@ function fail(message, code = 1) {
 }
 
 /**
+ * Which options take a value, and what they accept, only the worker knows. So every option but a flag takes what follows
+ * it, also if that begins with a dash.
  * @param {string[]} args
  * @returns {{ prompt: string, site: string, json: string | undefined, given: [name: string, value: string][] }}
  */
 function parse(args) {
-  /** @type {string[]} */ const positional = [];
+  const { tokens } = parseArgs({ args, strict: false, allowPositionals: true, tokens: true });
+  /** @type {string[]} */ const prompts = [];
   /** @type {[string, string][]} */ const given = [];
   /** @type {Record<string, string>} */ const own = {};
-  for (let i = 0; i < args.length; i++) {
-    const argument = /** @type {string} */ (args[i]);
-    if (argument === '--') {
-      positional.push(...args.slice(i + 1));
-      break;
-    }
-    if (!argument.startsWith('--')) {
-      positional.push(argument);
+  let taken = -1;
+  for (const token of tokens) {
+    if (token.index <= taken || token.kind === 'option-terminator') continue;
+    if (token.kind === 'positional' || !token.rawName.startsWith('--')) {
+      taken = token.index; // several letters after one dash are several tokens
+      prompts.push(args[taken] ?? '');
       continue;
     }
-    const equals = argument.indexOf('=');
-    const name = argument.slice(2, equals < 0 ? undefined : equals).replaceAll('-', '_');
-    let value = equals < 0 ? undefined : argument.slice(equals + 1);
-    if (value === undefined) value = FLAGS.has(name) ? 'true' : args[++i];
-    if (value === undefined) fail(`--${name.replaceAll('_', '-')} needs a value`, 2);
+    const name = token.name.replaceAll('-', '_');
+    let value = token.value ?? (FLAGS.has(name) ? 'true' : undefined);
+    if (value === undefined) {
+      taken = token.index + 1;
+      value = args[taken];
+    }
+    if (value === undefined) fail(`${token.rawName} needs a value`, 2);
     if (name === 'site' || name === 'json') own[name] = value;
     else given.push([name, value]);
   }
-  if (positional.length === 0) fail('the prompt is missing; ./build.sh generate "Once upon a time"', 2);
-  if (positional.length > 1) fail(`one prompt, please: put it in quotes (the second one is '${positional[1]}')`, 2);
+  const [prompt, second] = prompts;
+  if (prompt === undefined) fail('the prompt is missing; ./build.sh generate "Once upon a time"', 2);
+  if (second !== undefined) fail(`give one prompt, in quotes (the second one is '${second}')`, 2);
   if (!own.site) fail('--site is missing', 2);
-  return { prompt: /** @type {string} */ (positional[0]), site: own.site, json: own.json, given };
+  return { prompt, site: own.site, json: own.json, given };
 }
 
-/** @param {import('../www/types/Record').Record} record */
+/** @param {import('../www/types/Record.js').Record} record */
 function summary({ stop, token_ids, time_to_first_token_ms, tokens_per_second }) {
   const reason = stop?.stop_string ? `${stop.reason} ${JSON.stringify(stop.stop_string)}` : stop?.reason ?? 'failed';
   const parts = [`${token_ids.length} token${token_ids.length === 1 ? '' : 's'}`];

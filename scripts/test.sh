@@ -6,6 +6,7 @@ PASSED=0 FAILED=0
 # stage TITLE COMMAND...: shows its output and its time, counts its tests, and ends everything when it fails.
 stage() {
   local title=$1 began=$SECONDS log status=0
+  [[ -z ${ONLY:-} || $title == "$ONLY" ]] || return 0
   shift
   log=$(mktemp)
   printf '\n== %s\n' "$title"
@@ -72,10 +73,40 @@ test_native() {
   cargo test --locked --doc
 }
 
-# The page's types come from the Rust enums; the page must agree with them.
+# The page's types come from the Rust enums; the page must agree with them, and a strict TypeScript program with what is
+# emitted from the page.
 check_types() {
-  cargo test --locked --lib --quiet export_bindings >/dev/null
+  rm -rf target/types
+  emit_types target/types
   npx --no-install tsc --noEmit
+  npx --no-install tsc --project tests/types/tsconfig.json
+  npx --no-install tsc --project tests/types/tsconfig.json --module esnext --moduleResolution bundler
+}
+
+# Licences and sources of all dependencies, and what is known against them where that can be asked.
+check_dependencies() {
+  if have cargo-deny; then
+    cargo deny --offline check licenses bans sources
+    local advisories
+    if advisories=$(cargo deny check advisories 2>&1); then
+      printf '%s\n' "$advisories"
+    elif [[ $advisories == *'failed to fetch advisory database'* || $advisories == *'unable to fetch'* ]]; then
+      say "RustSec's advisory database could not be reached: the crates' advisories are not checked"
+    else
+      printf '%s\n' "$advisories"
+      return 1
+    fi
+  else
+    say "cargo-deny is not here (cargo install --locked cargo-deny): the crates' licences, sources and advisories are not checked"
+  fi
+  local report status=0
+  report=$(npm audit --audit-level=high 2>&1) || status=$?
+  if [[ $report == *'audit endpoint returned an error'* || $report == *ENOTFOUND* || $report == *ECONNREFUSED* ]]; then
+    say "npm's audit endpoint could not be reached: the npm packages' advisories are not checked"
+  else
+    printf '%s\n' "$report"
+    return "$status"
+  fi
 }
 
 test_scripts() {
@@ -168,6 +199,10 @@ cmd_test() {
     printf '\n%d passed, %d failed\n' "$PASSED" "$FAILED"
     return
   fi
+  if [[ ${1:-} == --only ]]; then
+    ONLY=${2:?test --only takes the title of a stage}
+    shift 2
+  fi
   if [[ ${1:-} == --dist ]]; then dist=1; shift; fi
   (($# == 0)) || usage_error "test: unknown argument $1"
   SIMD=1
@@ -180,6 +215,7 @@ cmd_test() {
   stage "format" check_format
   stage "shell scripts" check_shell
   stage "lints" check_lints
+  stage "dependencies" check_dependencies
   stage "native tests" test_native
   stage "types" check_types
   stage "client and scripts" test_scripts

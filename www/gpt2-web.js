@@ -45,7 +45,7 @@ export { CLIENT_ERROR_KINDS, Gpt2Error } from './client/error.js';
 /** @typedef {import('./client/model.js').Way} Way */
 /** @typedef {import('./client/run.js').RunEvent} RunEvent */
 /** @typedef {import('./client/loads.js').LoadHooks} LoadHooks */
-/** @typedef {import('./types/Settings').Settings} Settings */
+/** @typedef {import('./types/Settings.js').Settings} Settings */
 
 /** @typedef {LoadHooks & { precision?: Precision | null | undefined }} LoadOptions `precision`: what the file holds when absent. */
 /**

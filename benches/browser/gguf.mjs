@@ -2,14 +2,14 @@
 // real model, what it writes is not text.
 import { mkdir, open, readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { POSITIONS, VOCAB, randomNumbers, tensors } from '../../tests/large/shapes.mjs';
+import { POSITIONS, VOCAB, randomNumbers, tensors } from '../../tests/support/shapes.mjs';
 
-/** @typedef {import('../../tests/large/shapes.mjs').Shape} Shape */
+/** @typedef {import('../../tests/support/shapes.mjs').Shape} Shape */
 /** @typedef {keyof typeof TYPES} Precision */
 
 /** Of the files' contents: a file of another version is made anew. */
 const VERSION = 2;
-const TOKENIZER = new URL('../../tests/fixtures/gpt2-tokenizer', import.meta.url);
+const TOKENIZER = new URL('../../tests/fixtures/gpt2-tokenizer/', import.meta.url);
 const END_OF_TEXT = '<|endoftext|>';
 const EPSILON = 1e-5;
 /** Tensor data begins, and each tensor in it, at a multiple of this. */

@@ -1,5 +1,5 @@
 // This project's own system: the 124M shape in each precision, and the embedded model.
-import { SHAPES, VOCAB } from '../../tests/large/shapes.mjs';
+import { SHAPES, VOCAB } from '../../tests/support/shapes.mjs';
 import { ggufFile } from './gguf.mjs';
 import { bytesPerStep, operationsPerPosition } from './limit.mjs';
 import { shown } from './shown.mjs';
@@ -9,8 +9,8 @@ import { Tab } from './tab.mjs';
 /** @typedef {import('./bench.mjs').Subject} Subject */
 /** @typedef {import('./summary.mjs').Sample} Sample */
 /** @typedef {import('./gguf.mjs').Precision} Precision */
-/** @typedef {import('../../www/types/ModelInfo').ModelInfo} ModelInfo */
-/** @typedef {import('../../www/types/Record').Record} Record */
+/** @typedef {import('../../www/types/ModelInfo.js').ModelInfo} ModelInfo */
+/** @typedef {import('../../www/types/Record.js').Record} Record */
 
 /** Steps measured after a prompt: few enough that they count as being at its end. */
 const STEPS = 16;

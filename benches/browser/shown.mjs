@@ -1,7 +1,7 @@
 // From token to token on the page itself, which shows each of them, beside what a step takes.
 import { median } from './summary.mjs';
 
-/** @typedef {import('../../www/types/Record').Record} Record */
+/** @typedef {import('../../www/types/Record.js').Record} Record */
 
 const TOKENS = 400;
 /** Of so many runs the first does not count: the browser compiles in it. */

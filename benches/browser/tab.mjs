@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 /** @typedef {import('../../www/gpt2-web.js').Gpt2Web} Gpt2Web */
 /** @typedef {import('../../www/gpt2-web.js').Loaded} Loaded */
 /** @typedef {import('../../www/gpt2-web.js').GenerateOptions} GenerateOptions */
-/** @typedef {import('../../www/types/Record').Record} Record */
+/** @typedef {import('../../www/types/Record.js').Record} Record */
 /** @typedef {import('./summary.mjs').Limits} Limits */
 /** The page's scope, once a tab is open. @typedef {{ client: Gpt2Web }} Scope */
 /** @typedef {{ browser: import('puppeteer-core').Browser, url: string }} Place */

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { launch } from '../../scripts/browsers.mjs';
 import { serve } from '../../scripts/server.mjs';
-import { SHAPES } from '../../tests/large/shapes.mjs';
+import { SHAPES } from '../../tests/support/shapes.mjs';
 import { ggufFile } from '../browser/gguf.mjs';
 import { SERVED } from '../browser/tab.mjs';
 import { onnxModel } from './onnx.mjs';

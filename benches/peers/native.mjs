@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { SHAPES } from '../../tests/large/shapes.mjs';
+import { SHAPES } from '../../tests/support/shapes.mjs';
 import { ggufFile } from '../browser/gguf.mjs';
 import { STEPS, WARM_UP, loaded, positions, ran, readsOf } from './samples.mjs';
 

@@ -3,9 +3,9 @@
 // graph serves the prompt and each step, for the cache it is given may be empty.
 import { mkdir, open, rename, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { POSITIONS, VOCAB, randomNumbers } from '../../tests/large/shapes.mjs';
+import { POSITIONS, VOCAB, randomNumbers } from '../../tests/support/shapes.mjs';
 
-/** @typedef {import('../../tests/large/shapes.mjs').Shape} Shape */
+/** @typedef {import('../../tests/support/shapes.mjs').Shape} Shape */
 /** @typedef {Buffer | Encoded[]} Encoded bytes, in pieces so that those of the weights need no copy */
 /** @typedef {'float' | 'int8' | 'int64' | 'bool'} Type */
 

@@ -1,6 +1,6 @@
 // What every peer does: a prompt to warm up, then prompts of several lengths, each followed by single steps; greedily,
 // and past any end of text. And what that says.
-import { SHAPES, VOCAB } from '../../tests/large/shapes.mjs';
+import { SHAPES, VOCAB } from '../../tests/support/shapes.mjs';
 import { bytesPerStep } from '../browser/limit.mjs';
 
 /** @typedef {import('../browser/summary.mjs').Sample} Sample */

@@ -260,7 +260,7 @@ const moment = () => new Promise((resolve) => setTimeout(resolve, 5));
 
 test('an embedded model that cannot be loaded is downloaded again, past the cache; a cancelled load keeps it', async () => {
   const healthy = model();
-  /** @type {import('../../www/types/ErrorKind').ErrorKind | null} */ let refuse = 'not_a_model';
+  /** @type {import('../../www/types/ErrorKind.js').ErrorKind | null} */ let refuse = 'not_a_model';
   follow((request, worker) => {
     if (request.type === 'load' && request.name === 'bare') return worker.emit({ type: 'needs_tokenizer', id: request.id });
     const refused = request.type === 'provide_tokenizer' || request.type === 'load' ? refuse : null;

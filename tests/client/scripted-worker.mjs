@@ -2,8 +2,8 @@ import { Gpt2Error } from '../../www/gpt2-web.js';
 
 /**
  * A `Worker` that follows a script: the test's function gets each request and answers through `emit`.
- * @typedef {import('../../www/types/Request').Request} Request
- * @typedef {import('../../www/types/Event').Event} WorkerEvent
+ * @typedef {import('../../www/types/Request.js').Request} Request
+ * @typedef {import('../../www/types/Event.js').Event} WorkerEvent
  * @typedef {(request: Request, worker: ScriptedWorker) => void} Script
  */
 
@@ -53,7 +53,7 @@ export const ready = (id) => ({
   model: { name: 'm', sha256: '00', precision: 'f32', parameters: 1, n_layer: 1, n_head: 1, n_embd: 1, context_length: 8, vocab_size: 4 },
 });
 
-/** @type {import('../../www/types/Settings').Settings} */
+/** @type {import('../../www/types/Settings.js').Settings} */
 const settings = {
   max_tokens: 2, temperature: 0, top_k: 0, top_p: 1, min_p: 0, repetition_penalty: 1, seed: 7, stop: [], timeout_ms: null,
   top_logprobs: 1, parse_special: false,
@@ -65,7 +65,7 @@ export const start = (id) => ({ type: 'start', id, settings, prompt_ids: [1] });
 /** @param {number} id @param {string} text @returns {WorkerEvent} */
 export const delta = (id, text) => ({ type: 'delta', id, text, posted_at: 0 });
 
-/** @param {number} id @param {import('../../www/types/StopReason').StopReason} reason @returns {WorkerEvent} */
+/** @param {number} id @param {import('../../www/types/StopReason.js').StopReason} reason @returns {WorkerEvent} */
 export function done(id, reason) {
   const stop = { reason, finish_reason: 'stop', stop_string: null, eos_token_id: null };
   return {
@@ -78,7 +78,7 @@ export function done(id, reason) {
   };
 }
 
-/** @param {number | null} id @param {import('../../www/types/ErrorKind').ErrorKind} kind @returns {WorkerEvent} */
+/** @param {number | null} id @param {import('../../www/types/ErrorKind.js').ErrorKind} kind @returns {WorkerEvent} */
 export const error = (id, kind) => ({ type: 'error', id, kind, message: `a sentence about ${kind}`, record: null, fits_alone: false });
 
 /** Loads at once; runs until cancelled, or to the end of `texts` where the request says so.

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { HtmlValidate, StaticConfigLoader } from 'html-validate';
 import { parse } from 'parse5';
-import { required } from './harness.mjs';
+import { required } from '../support/harness.mjs';
 
 const rules = new HtmlValidate(new StaticConfigLoader({ extends: ['html-validate:standard'] }));
 

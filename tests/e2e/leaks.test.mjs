@@ -1,7 +1,7 @@
 // What runs and loads leave behind: nothing. Chromium alone tells.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BROWSERS, Bench, preparing } from './harness.mjs';
+import { BROWSERS, Site, preparing } from '../support/harness.mjs';
 
 const TINY = 'tests/fixtures/gguf/f32.gguf';
 const RUNS = 200;
@@ -52,9 +52,9 @@ async function living(client) {
 }
 
 test(`${RUNS} runs and ${LOADS} loads leave no port, no worker, no address of a blob and no memory behind`, { skip: !BROWSERS.includes('chrome') }, async (context) => {
-  const bench = await Bench.open('chrome');
+  const site = await Site.open('chrome');
   try {
-    const visit = await bench.served(BEFORE);
+    const visit = await site.served(BEFORE);
     const session = await visit.page.createCDPSession();
     const work = async (/** @type {number} */ runs, /** @type {number} */ loads) => {
       for (let load = 0; load < loads; load++) await visit.pick(TINY);
@@ -83,6 +83,6 @@ test(`${RUNS} runs and ${LOADS} loads leave no port, no worker, no address of a 
     assert.equal(after.memory, before.memory);
     await visit.leave();
   } finally {
-    await bench.close();
+    await site.close();
   }
 });

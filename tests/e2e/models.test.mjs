@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { hostile } from '../client/hostile-server.mjs';
-import { BROWSERS, Bench } from './harness.mjs';
+import { BROWSERS, Site } from '../support/harness.mjs';
 
 const TINY = await readFile('tests/fixtures/gguf/f32.gguf');
 const GREEDY = { temperature: 0, repetition_penalty: 1, max_tokens: 16 };
 
-/** @param {import('./harness.mjs').Visit} visit @param {string} address */
+/** @param {import('../support/harness.mjs').Visit} visit @param {string} address */
 async function load(visit, address) {
   await visit.page.click('#open-model');
   await visit.page.$eval('#model-address', (field, address) => { /** @type {HTMLInputElement} */ (field).value = address; }, address);
@@ -19,19 +19,19 @@ async function load(visit, address) {
 
 for (const browser of BROWSERS) {
   describe(`models from addresses in ${browser}`, () => {
-    /** @type {Bench} */ let bench;
+    /** @type {Site} */ let site;
     /** @type {Awaited<ReturnType<typeof hostile>>} */ let host;
     before(async () => {
-      bench = await Bench.open(browser);
+      site = await Site.open(browser);
       host = await hostile({ 'tiny.gguf': { body: TINY, breaks: [100_000] } });
     });
     after(async () => {
-      await bench.close();
+      await site.close();
       host.close();
     });
 
     test('a download that breaks off is continued, kept, and writes what the file from disk writes', async () => {
-      const visit = await bench.served();
+      const visit = await site.served();
       await visit.pick('tests/fixtures/gguf/f32.gguf');
       const { text } = await visit.run('a b c', GREEDY);
       await load(visit, host.url('tiny.gguf').href);
@@ -50,7 +50,7 @@ for (const browser of BROWSERS) {
     });
 
     test('without storage it streams into the worker', async () => {
-      const visit = await bench.served();
+      const visit = await site.served();
       await visit.page.evaluate(() => { StorageManager.prototype.getDirectory = async () => { throw new DOMException('no', 'SecurityError'); }; });
       await load(visit, host.url('tiny.gguf').href);
       assert.match(await visit.page.$eval('#notice', ({ textContent }) => textContent ?? ''), /not kept for the next visit/);

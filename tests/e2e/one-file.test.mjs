@@ -1,7 +1,7 @@
 // The page in one file, opened from disk.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { BROWSERS, Bench } from './harness.mjs';
+import { BROWSERS, Site } from '../support/harness.mjs';
 
 const KING = 'Once upon a time there was a king who';
 
@@ -28,26 +28,26 @@ const KEEP_RECORD = `{
 
 for (const browser of BROWSERS) {
   describe(`the page in one file, in ${browser}`, () => {
-    /** @type {Bench} */ let bench;
-    before(async () => { bench = await Bench.open(browser); });
-    after(() => bench.close());
+    /** @type {Site} */ let site;
+    before(async () => { site = await Site.open(browser); });
+    after(() => site.close());
 
     test('it writes what the served page writes, and asks for nothing', async () => {
       const settings = { max_tokens: 40, seed: 7 };
-      const served = await bench.served();
+      const served = await site.served();
       const expected = await served.run(KING, settings);
       await served.leave();
 
-      const visit = await bench.fromDisk();
-      const asked = bench.requests.length;
+      const visit = await site.fromDisk();
+      const asked = site.requests.length;
       assert.deepEqual(await visit.run(KING, settings), expected);
-      assert.equal(bench.requests.length, asked);
+      assert.equal(site.requests.length, asked);
       assert.deepEqual(visit.requests.filter((url) => url !== visit.page.url()), []);
       await visit.leave();
     });
 
     test('it downloads no model and says so, and opens one from disk', async () => {
-      const visit = await bench.fromDisk();
+      const visit = await site.fromDisk();
       await visit.page.click('#open-model');
       assert.match(await visit.page.$eval('#no-network:not([hidden])', ({ textContent }) => textContent ?? ''), /makes no request/);
       assert.equal(await visit.page.$$eval('#catalog li', ({ length }) => length), 6);
@@ -59,7 +59,7 @@ for (const browser of BROWSERS) {
 
     // The module carries these kernels as a module of its own: where that fails, the next best ones take over in silence.
     test('it computes with the best kernels that this browser has', async () => {
-      const visit = await bench.fromDisk(KEEP_RECORD);
+      const visit = await site.fromDisk(KEEP_RECORD);
       const has = await visit.page.evaluate((probes) => Object.entries(probes)
         .filter(([, bytes]) => WebAssembly.validate(new Uint8Array(bytes))).map(([name]) => name), PROBES);
       const best = process.env.GPT2_WEB_SIMD === '0' ? 'scalar' : has.at(-1) ?? 'scalar';
@@ -70,12 +70,12 @@ for (const browser of BROWSERS) {
     });
 
     test('its own policy forbids every request', async () => {
-      const visit = await bench.fromDisk();
+      const visit = await site.fromDisk();
       const refused = await visit.page.evaluate(async (url) => {
         const violated = new Promise((resolve) => document.addEventListener('securitypolicyviolation', resolve, { once: true }));
         const failed = await fetch(url).then(() => false, () => true);
         return failed && /** @type {any} */ (await violated).effectiveDirective;
-      }, bench.server.url);
+      }, site.server.url);
       assert.equal(refused, 'connect-src');
       await visit.page.close();
     });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import axe from 'axe-core';
-import { BROWSERS, Bench } from './harness.mjs';
+import { BROWSERS, Site } from '../support/harness.mjs';
 
 /** Two layers, 300 tokens, 64 positions: the ends of a run that take long with the embedded model. */
 const TINY = 'tests/fixtures/gguf/f32.gguf';
@@ -12,12 +12,12 @@ const ENDLESS = { max_tokens: 100_000 };
 
 for (const browser of BROWSERS) {
   describe(`the page in ${browser}`, () => {
-    /** @type {Bench} */ let bench;
-    before(async () => { bench = await Bench.open(browser); });
-    after(() => bench.close());
+    /** @type {Site} */ let site;
+    before(async () => { site = await Site.open(browser); });
+    after(() => site.close());
 
     test('text grows while the model writes, and nothing shown is taken back', async () => {
-      const visit = await bench.served();
+      const visit = await site.served();
       await visit.watch();
       const { text, steps, reason } = await visit.run(KING, { max_tokens: 60, seed: 7 });
       const seen = await visit.seen();
@@ -29,7 +29,7 @@ for (const browser of BROWSERS) {
     });
 
     test('max_tokens, stop_string, cancelled and timeout end a run and are named', async () => {
-      const visit = await bench.obedient();
+      const visit = await site.obedient();
       const whole = await visit.run(KING, { ...GREEDY, max_tokens: 40 });
       assert.equal(whole.reason, 'max_tokens');
       assert.match(whole.sentence, /\.$/);
@@ -54,7 +54,7 @@ for (const browser of BROWSERS) {
     });
 
     test('eos and context_full end a run and are named', async () => {
-      const visit = await bench.served();
+      const visit = await site.served();
       await visit.pick(TINY);
       const full = await visit.run('a', { ...ENDLESS, ...GREEDY });
       assert.equal(full.reason, 'context_full', full.error);
@@ -70,7 +70,7 @@ for (const browser of BROWSERS) {
     });
 
     test('a run can be cancelled while the prompt is read', async () => {
-      const visit = await bench.obedient();
+      const visit = await site.obedient();
       const positions = parseInt((await visit.fact('context')).replaceAll(/\D/g, ''), 10);
       await visit.fill('word '.repeat(positions - 40), ENDLESS);
       await visit.hold('prefill', 1);
@@ -86,7 +86,7 @@ for (const browser of BROWSERS) {
     });
 
     test('emoji and Japanese are shown whole', async () => {
-      const visit = await bench.served();
+      const visit = await site.served();
       const fox = 'むかしむかし、🦊と👩‍👩‍👧が';
       assert.equal((await visit.run(fox, { max_tokens: 30, seed: 1 })).prompt, fox);
 
@@ -100,7 +100,7 @@ for (const browser of BROWSERS) {
     });
 
     test('after a panic the page says so, and the next run works', async () => {
-      const visit = await bench.obedient();
+      const visit = await site.obedient();
       const before = await visit.run(KING, { seed: 7, max_tokens: 20 });
       await visit.fill(KING, { ...ENDLESS, seed: 7 });
       await visit.hold('step', 20);
@@ -117,7 +117,7 @@ for (const browser of BROWSERS) {
     });
 
     test('one seed gives one text, another seed another', async () => {
-      const visit = await bench.served();
+      const visit = await site.served();
       const texts = [];
       for (const seed of [7, 7, 8]) texts.push((await visit.run(KING, { max_tokens: 40, seed, temperature: 1 })).text);
       assert.equal(texts[0], texts[1]);
@@ -126,9 +126,9 @@ for (const browser of BROWSERS) {
     });
 
     test('it writes in a sandboxed frame, which has no origin', async () => {
-      const page = await bench.browser.newPage();
-      await page.setContent(`<iframe sandbox="allow-scripts" src="${bench.server.url}/#max_tokens=5" width="1000" height="800"></iframe>`);
-      const frame = await page.waitForFrame((frame) => frame.url().startsWith(bench.server.url));
+      const page = await site.browser.newPage();
+      await page.setContent(`<iframe sandbox="allow-scripts" src="${site.server.url}/#max_tokens=5" width="1000" height="800"></iframe>`);
+      const frame = await page.waitForFrame((frame) => frame.url().startsWith(site.server.url));
       await frame.waitForSelector('[data-state="ready"]', { timeout: 120_000 });
       await frame.$eval('#generate', (button) => /** @type {HTMLElement} */ (button).click());
       await frame.waitForSelector('[data-state="done"]', { timeout: 120_000 });
@@ -137,17 +137,17 @@ for (const browser of BROWSERS) {
     });
 
     test('nothing is requested once the model is loaded', async () => {
-      const visit = await bench.served();
-      const before = [bench.requests.length, visit.requests.length];
+      const visit = await site.served();
+      const before = [site.requests.length, visit.requests.length];
       await visit.run(KING, { max_tokens: 20 });
       await visit.page.click('#output [data-step]');
-      assert.deepEqual([bench.requests.length, visit.requests.length], before);
-      assert.deepEqual(visit.requests.filter((url) => !url.startsWith(bench.server.url)), []);
+      assert.deepEqual([site.requests.length, visit.requests.length], before);
+      assert.deepEqual(visit.requests.filter((url) => !url.startsWith(site.server.url)), []);
       await visit.leave();
     });
 
     test('axe finds nothing to object to', async () => {
-      const visit = await bench.served();
+      const visit = await site.served();
       const check = async () => {
         await visit.page.evaluate(axe.source);
         const found = await visit.page.evaluate(async () => {

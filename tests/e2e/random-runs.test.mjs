@@ -5,7 +5,7 @@ import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import { launch } from '../../scripts/browsers.mjs';
 import { serve } from '../../scripts/server.mjs';
-import { BROWSERS, required } from './harness.mjs';
+import { BROWSERS, required } from '../support/harness.mjs';
 
 const SEED = Number(process.env.GPT2_WEB_SEED ?? randomInt(2 ** 32));
 /** So many things happen in each browser, where nobody says how many. */

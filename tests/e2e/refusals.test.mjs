@@ -4,8 +4,8 @@ import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { SHAPES, header, config as shapeConfig } from '../large/shapes.mjs';
-import { BROWSERS, Bench } from './harness.mjs';
+import { SHAPES, header, config as shapeConfig } from '../support/shapes.mjs';
+import { BROWSERS, Site } from '../support/harness.mjs';
 
 const PLAIN = 'tests/fixtures/checkpoints/plain-f32';
 
@@ -108,19 +108,19 @@ const beside = (files) => ('model.safetensors' in files ? { 'config.json': confi
 
 for (const browser of BROWSERS) {
   describe(`files that cannot be loaded in ${browser}`, () => {
-    /** @type {Bench} */ let bench;
+    /** @type {Site} */ let site;
     /** @type {string} */ let folder;
     before(async () => {
-      bench = await Bench.open(browser);
+      site = await Site.open(browser);
       folder = await mkdtemp(join(tmpdir(), 'gpt2-web-'));
     });
     after(async () => {
-      await bench.close();
+      await site.close();
       await rm(folder, { recursive: true });
     });
 
     test('each is refused in a sentence, and the page goes on', async () => {
-      const visit = await bench.served();
+      const visit = await site.served();
       const before = parseFloat(await visit.fact('worker memory'));
       for (const [index, { what, files, says }] of REFUSED.entries()) {
         const paths = [];
@@ -137,7 +137,7 @@ for (const browser of BROWSERS) {
       assert.equal((await visit.run('Once upon a time', { max_tokens: 3, seed: 1 })).reason, 'max_tokens');
 
       // GPT-2 XL in f32, 6 GB of holes: refused by its header, before anything of it is read.
-      const shape = /** @type {import('../large/shapes.mjs').Shape} */ (SHAPES['gpt2-xl']);
+      const shape = /** @type {import('../support/shapes.mjs').Shape} */ (SHAPES['gpt2-xl']);
       const { bytes, data } = header(shape, 'F32');
       const [large, configuration] = [join(folder, 'model.safetensors'), join(folder, 'config.json')];
       await writeFile(large, bytes);

@@ -5,19 +5,19 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Bench } from '../e2e/harness.mjs';
-import { SHAPES, config, writeSafetensors } from './shapes.mjs';
+import { Site } from '../support/harness.mjs';
+import { SHAPES, config, writeSafetensors } from '../support/shapes.mjs';
 
 const MIB = 2 ** 20;
 
-/** @type {Bench} */ let bench;
+/** @type {Site} */ let site;
 /** @type {string} */ let folder;
 before(async () => {
-  bench = await Bench.open('chrome');
+  site = await Site.open('chrome');
   folder = await mkdtemp(join(tmpdir(), 'gpt2-web-'));
 });
 after(async () => {
-  await bench.close();
+  await site.close();
   await rm(folder, { recursive: true });
 });
 
@@ -32,7 +32,7 @@ for (const { name, type, precision, tokens } of /** @type {const} */ ([
     const configuration = join(folder, 'config.json');
     const size = await writeSafetensors(weights, shape, type);
     await writeFile(configuration, config(shape));
-    const visit = await bench.served();
+    const visit = await site.served();
     const before = await visit.fact('worker memory');
     await visit.page.evaluate((precision) => {
       const choice = /** @type {HTMLSelectElement} */ (document.getElementById('precision'));

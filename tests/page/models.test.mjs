@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { hostile, noise } from '../client/hostile-server.mjs';
-import { BROWSERS, axe, click, fill, reach, start, text } from './bench.mjs';
+import { BROWSERS, axe, click, fill, reach, text, withFakeWorker } from '../support/harness.mjs';
 import { POLICY } from '../../scripts/server.mjs';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -33,7 +33,7 @@ const rows = (page) => page.$$eval('#stored li', (rows) => rows.map((row) => row
 
 for (const name of BROWSERS) {
   describe(name, async () => {
-    const { cleanup, open } = await start(name);
+    const { cleanup, open } = await withFakeWorker(name);
     /** @type {{ [path: string]: import('../client/hostile-server.mjs').Behaviour }} */ const paths = {};
     const host = await hostile(paths);
     cleanup.push(host.close);

@@ -4,14 +4,14 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 
-import { BROWSERS, reach, start, text } from './bench.mjs';
+import { BROWSERS, reach, text, withFakeWorker } from '../support/harness.mjs';
 import { POLICY } from '../../scripts/server.mjs';
 
 const PAGE = new URL('../../www/index.html', import.meta.url);
 
 for (const name of BROWSERS) {
   describe(name, async () => {
-    const { browser, open } = await start(name);
+    const { browser, open } = await withFakeWorker(name);
 
     test('opened from disk the page tells what to open instead', async () => {
       const page = await browser.newPage();
@@ -42,7 +42,7 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
-    test('a script that is not there, or fails at its start, is a sentence', async () => {
+    test('a script that is not there, or fails at its withFakeWorker, is a sentence', async () => {
       for (const [path, content, said] of /** @type {[string, string | URL, RegExp][]} */ ([
         ['/page/app.js', new URL('missing', import.meta.url), /page\/app\.js could not be loaded/],
         ['/page/timeline-summary.js', new URL('missing', import.meta.url), /page\/app\.js could not be loaded/],

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { BROWSERS, axe, click, fill, reach, start, text } from './bench.mjs';
+import { BROWSERS, axe, click, fill, reach, text, withFakeWorker } from '../support/harness.mjs';
 import { POLICY } from '../../scripts/server.mjs';
 
 const MODULE = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
@@ -19,7 +19,7 @@ const GLUE = `let wasm_bindgen = Object.assign(async ({ module_or_path }) => Web
 
 for (const name of BROWSERS) {
   describe(name, async () => {
-    const { cleanup, open } = await start(name);
+    const { cleanup, open } = await withFakeWorker(name);
 
     test('text streams under a strict policy, with no request after the load and no complaint', async () => {
       const { page, server, complaints } = await open();

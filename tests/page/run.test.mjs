@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { BROWSERS, axe, click, fill, reach, start, text } from './bench.mjs';
+import { BROWSERS, axe, click, fill, reach, text, withFakeWorker } from '../support/harness.mjs';
 
 for (const name of BROWSERS) {
   describe(name, async () => {
-    const { open } = await start(name);
+    const { open } = await withFakeWorker(name);
 
     /** A page whose model is loaded. @param {Parameters<typeof open>[0]} [options] */
     async function ready(options) {

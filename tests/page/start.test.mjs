@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { BROWSERS, click, fill, reach, start, text } from './bench.mjs';
+import { BROWSERS, click, fill, reach, text, withFakeWorker } from '../support/harness.mjs';
 import { POLICY } from '../../scripts/server.mjs';
 
 const WORKER = new URL('../../www/worker.js', import.meta.url);
@@ -18,7 +18,7 @@ const COEP = { 'cross-origin-embedder-policy': 'require-corp', 'cross-origin-ope
 
 for (const name of BROWSERS) {
   describe(name, async () => {
-    const { open } = await start(name);
+    const { open } = await withFakeWorker(name);
 
     for (const [what, options, said] of /** @type {[string, Parameters<typeof open>[0], RegExp][]} */ ([
       ['a page in the place of worker.js', { files: { ...files, '/worker.js': HTML } }, /http:\S+worker\.js is an HTML page/],
@@ -110,7 +110,7 @@ for (const name of BROWSERS) {
 if (BROWSERS.includes('chrome')) {
   describe('chrome, as few have it', async () => {
     test('Trusted Types: with the policy allowed the worker starts, without it the directive is named', async () => {
-      const { open } = await start('chrome');
+      const { open } = await withFakeWorker('chrome');
       const asks = `${POLICY}; require-trusted-types-for 'script'`;
       for (const [types, said] of /** @type {[string, RegExp][]} */ ([['', /The glue ran/], ['; trusted-types gpt2-web', /The glue ran/], ["; trusted-types other", /Trusted Types.*gpt2-web to its trusted-types directive/]])) {
         const { page } = await open({ policy: asks + types, files });
@@ -125,7 +125,7 @@ if (BROWSERS.includes('chrome')) {
       ['no SIMD', '--no-enable-sse4-1', /no WebAssembly SIMD.*SSE4\.1/],
     ])) {
       test(`${what} is told, and nobody is sent to try again`, async () => {
-        const { open } = await start('chrome', { args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', `--js-flags=${flag}`] });
+        const { open } = await withFakeWorker('chrome', { args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', `--js-flags=${flag}`] });
         const { page } = await open({ files: { ...files, '/gpt2_web_bg.wasm': SIMD } });
         await reach(page, 'error');
         assert.match(await text(page, '#error'), said);

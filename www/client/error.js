@@ -9,8 +9,8 @@ export const CLIENT_ERROR_KINDS = /** @type {const} */ ([
   'closed', // the client was closed
 ]);
 
-/** @typedef {import('../types/ErrorKind').ErrorKind | typeof CLIENT_ERROR_KINDS[number]} ErrorKind */
-/** @typedef {import('../types/Record').Record} RunRecord */
+/** @typedef {import('../types/ErrorKind.js').ErrorKind | typeof CLIENT_ERROR_KINDS[number]} ErrorKind */
+/** @typedef {import('../types/Record.js').Record} RunRecord */
 
 /**
  * What went wrong: a `kind` from a closed list, for programs, and a `message`, for people. What was cancelled has the

@@ -1,7 +1,7 @@
 import { Gpt2Error, cancelled } from './error.js';
 import { transferable } from './files.js';
 
-/** @typedef {import('../types/Event').Event} Event */
+/** @typedef {import('../types/Event.js').Event} Event */
 /** @typedef {import('./error.js').ErrorKind} ErrorKind */
 /** @typedef {import('./files.js').ModelFile} ModelFile */
 /** @typedef {import('./flight.js').News} News */

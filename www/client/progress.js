@@ -1,7 +1,7 @@
 /**
  * How far a load is. `done` never falls within a stage and never passes `total`, which is null where it is unknown.
  * In bytes of the files; what is quantised is quantised as it is read.
- * @typedef {{ stage: 'download' | import('../types/Stage').Stage, done: number, total: number | null }} Progress
+ * @typedef {{ stage: 'download' | import('../types/Stage.js').Stage, done: number, total: number | null }} Progress
  */
 
 /**

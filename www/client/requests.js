@@ -1,8 +1,8 @@
 import { Gpt2Error, cancelled } from './error.js';
 import { Watchdog } from './watchdog.js';
 
-/** @typedef {import('../types/Request').Request} Request */
-/** @typedef {import('../types/Event').Event} Event */
+/** @typedef {import('../types/Request.js').Request} Request */
+/** @typedef {import('../types/Event.js').Event} Event */
 /** @typedef {import('./worker-handle.js').WorkerHandle} WorkerHandle */
 /** @typedef {import('./worker-handle.js').Listener} Listener */
 /** @typedef {{ receive: (event: Event) => void, fail: (error: Gpt2Error) => void }} Pending */

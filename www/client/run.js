@@ -1,4 +1,4 @@
-/** @typedef {import('../types/Event').Event} Event */
+/** @typedef {import('../types/Event.js').Event} Event */
 /** @typedef {Extract<Event, { type: 'start' | 'prefill' | 'delta' | 'step' | 'done' }>} RunEvent What a run yields. */
 /**
  * A run's way to whoever began it.

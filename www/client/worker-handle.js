@@ -2,8 +2,8 @@ import { Gpt2Error } from './error.js';
 import { blockedWorker, notStarted, unloadable } from './start-failure.js';
 import { trusted } from './trusted.js';
 
-/** @typedef {import('../types/Request').Request} Request */
-/** @typedef {import('../types/Event').Event} Event */
+/** @typedef {import('../types/Request.js').Request} Request */
+/** @typedef {import('../types/Event.js').Event} Event */
 
 /**
  * Where the parts come from when there is nothing to fetch them from: the page in one file. Every call of `wasm` gives

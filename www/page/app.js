@@ -80,7 +80,7 @@ async function run() {
   activity.end(state);
 }
 
-/** @param {import('../types/Record').Record} record @param {Asked} request */
+/** @param {import('../types/Record.js').Record} record @param {Asked} request */
 function finish(record, request) {
   asked = fingerprint(request);
   view.finish(record);

@@ -1,7 +1,7 @@
 import { make } from './dom.js';
 import { escapeStop, parseStops } from './escapes.js';
 
-/** @typedef {import('../types/OptionSpec').OptionSpec} OptionSpec */
+/** @typedef {import('../types/OptionSpec.js').OptionSpec} OptionSpec */
 /** @typedef {import('../gpt2-web.js').GenerateOptions} GenerateOptions */
 /** @typedef {import('./link.js').Fields} Fields */
 /** @typedef {HTMLInputElement | HTMLTextAreaElement} Control */

@@ -1,8 +1,8 @@
 import { make, terms } from './dom.js';
 import { hex, integer, label, milliseconds, percent } from './format.js';
 
-/** @typedef {import('../types/StepRecord').StepRecord} StepRecord */
-/** @typedef {import('../types/Alternative').Alternative} Alternative */
+/** @typedef {import('../types/StepRecord.js').StepRecord} StepRecord */
+/** @typedef {import('../types/Alternative.js').Alternative} Alternative */
 
 /** What the model thought at one step: the tokens that could have stood there, and what the step cost. */
 export class Inspector {

@@ -2,7 +2,7 @@ import { byId, make } from './dom.js';
 import { bytes, integer } from './format.js';
 
 /** @typedef {import('../client/progress.js').Progress} Progress */
-/** @typedef {import('../types/ModelInfo').ModelInfo} ModelInfo */
+/** @typedef {import('../types/ModelInfo.js').ModelInfo} ModelInfo */
 
 /** The part of the bar at which each stage begins; the next one's beginning is its end. */
 const BEGINS = { download: 0, read: 0.55, quantise: 0.55 };

@@ -1,7 +1,7 @@
 import { make } from './dom.js';
 import { integer, median, milliseconds, number } from './format.js';
 
-/** @typedef {import('../types/Record').Record} RunRecord */
+/** @typedef {import('../types/Record.js').Record} RunRecord */
 
 /**
  * One number of a run.

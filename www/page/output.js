@@ -1,7 +1,7 @@
 import { make } from './dom.js';
 import { TokenSpans } from './token-spans.js';
 
-/** @typedef {import('../types/StepRecord').StepRecord} StepRecord */
+/** @typedef {import('../types/StepRecord.js').StepRecord} StepRecord */
 
 /** Nats of surprise at which the tint is strongest: one chance in about four hundred. */
 const STRONGEST = 6;

@@ -1,8 +1,8 @@
 import { make } from './dom.js';
 import { integer, milliseconds, share } from './format.js';
 
-/** @typedef {import('../types/Profile').Profile} Profile */
-/** @typedef {import('../types/Identity').Identity} Identity */
+/** @typedef {import('../types/Profile.js').Profile} Profile */
+/** @typedef {import('../types/Identity.js').Identity} Identity */
 
 /** The parts of a step, in the order of its work. @type {[field: Exclude<keyof Profile, 'steps'>, name: string][]} */
 const PARTS = [

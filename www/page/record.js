@@ -1,7 +1,7 @@
 import { byId, terms } from './dom.js';
 import { escapeStop } from './escapes.js';
 
-/** @typedef {import('../types/Settings').Settings} Settings */
+/** @typedef {import('../types/Settings.js').Settings} Settings */
 
 /**
  * Copies `text` and says so on the button. Where the clipboard is closed to the page (a sandboxed frame, an old

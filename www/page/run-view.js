@@ -8,8 +8,8 @@ import { showSettings } from './record.js';
 import { explain } from './stop-reasons.js';
 import { Timeline } from './timeline.js';
 
-/** @typedef {import('../types/Record').Record} RunRecord */
-/** @typedef {import('../types/StepRecord').StepRecord} StepRecord */
+/** @typedef {import('../types/Record.js').Record} RunRecord */
+/** @typedef {import('../types/StepRecord.js').StepRecord} StepRecord */
 /** @typedef {import('../gpt2-web.js').RunEvent} RunEvent */
 /** @typedef {import('./latency.js').Latency} Latency */
 

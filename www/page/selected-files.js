@@ -1,9 +1,10 @@
-/** What belongs to a model among the files that were picked or dropped. */
+/** What belongs to a model among the files that were selected or dropped. */
+
+import { isCompanion, isIndex } from '../client/companions.js';
 
 /** @typedef {{ path: string, file: File }} Picked `path` has the folders in it, if a folder was given. */
 
 const WEIGHTS = /\.(safetensors|gguf)$/i;
-const BESIDE = /^(config|tokenizer|vocab|tokenizer_config|special_tokens_map|added_tokens|generation_config)\.json$|^merges\.txt$|\.safetensors\.index\.json$/i;
 
 /**
  * @param {readonly Picked[]} picked
@@ -38,9 +39,9 @@ function fromFolder(picked) {
   if (chosen.length > 1 && !shards) {
     throw new Error(`The folder contains several models: ${chosen.map(({ file }) => file.name).join(', ')}. Open just one of them.`);
   }
-  const beside = picked.filter((file) => parent(file) === home && BESIDE.test(file.file.name)
-    && (shards || !/\.index\.json$/i.test(file.file.name)));
-  return [...chosen, ...(tensors.length > 0 ? beside : [])];
+  const companions = picked.filter((file) => parent(file) === home && isCompanion(file.file.name)
+    && (shards || !isIndex(file.file.name)));
+  return [...chosen, ...(tensors.length > 0 ? companions : [])];
 }
 
 /**

@@ -1,6 +1,6 @@
 import { integer, median, milliseconds, quantile } from './format.js';
 
-/** @typedef {import('../types/StepRecord').StepRecord} StepRecord */
+/** @typedef {import('../types/StepRecord.js').StepRecord} StepRecord */
 /** @typedef {{ from: number, to: number, ms: number }} Chunk Positions `from..to` of the prompt, in one pass. */
 
 /** A change of the median from the first to the last half that counts as a trend. */

@@ -4,7 +4,7 @@ import { integer, label, milliseconds, number, quantile } from './format.js';
 import { textOf } from './inspector.js';
 import { cost, summarise } from './timeline-summary.js';
 
-/** @typedef {import('../types/StepRecord').StepRecord} StepRecord */
+/** @typedef {import('../types/StepRecord.js').StepRecord} StepRecord */
 /** @typedef {import('./timeline-summary.js').Chunk} Chunk */
 
 /** Milliseconds by position: the prefill apart, then a bar a step. */

@@ -1,5 +1,7 @@
-// What every end-to-end test stands on: a server, a browser, a page that is watched, and words for what a user does.
+// For every test in a browser: a server, a browser, a watched page, and what a user does in it.
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { launch } from '../../scripts/browsers.mjs';
 import { serve } from '../../scripts/server.mjs';
@@ -17,8 +19,30 @@ export function required(name) {
   return value;
 }
 
-/** Long enough for a busy machine: a test that waits this long has failed. */
-const PATIENCE = { timeout: 120_000 };
+/** Milliseconds, long enough for a busy machine: a test that waits this long has failed. */
+const PATIENCE_MS = 120_000;
+
+const AXE = await readFile(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+const FAKE_WORKER = new URL('../page/fake-worker.js', import.meta.url);
+
+/** @param {Page} page @param {string} state */
+export const reach = (page, state) => page.waitForFunction((state) => document.documentElement.dataset['state'] === state, {}, state);
+/** @param {Page} page @param {string} selector */
+export const text = (page, selector) => page.$eval(selector, (element) => element.textContent ?? '');
+/** @param {Page} page @param {string} selector @param {string} value */
+export const fill = (page, selector, value) => page.$eval(selector, (field, value) => {
+  /** @type {HTMLInputElement} */ (field).value = value;
+  field.dispatchEvent(new Event('input', { bubbles: true }));
+}, value);
+/** @param {Page} page @param {string} selector */
+export const click = (page, selector) => page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).click());
+/** @param {Page} page */
+export async function axe(page) {
+  await page.evaluate(`${AXE}; 0`);
+  const found = /** @type {string[]} */ (await page.evaluate(
+    "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`))"));
+  assert.deepEqual(found, []);
+}
 
 /** Runs before the page: each worker runs `preamble` first. @param {string} preamble */
 function prepareWorkers(preamble) {
@@ -64,7 +88,7 @@ const OBEDIENT = `{
 }`;
 
 /** One browser and one server for the tests of a file. */
-export class Bench {
+export class Site {
   /**
    * @param {import('puppeteer-core').Browser} browser
    * @param {Awaited<ReturnType<typeof serve>>} server
@@ -80,7 +104,7 @@ export class Bench {
   static async open(name) {
     /** @type {string[]} */ const requests = [];
     const server = await serve(required('GPT2_WEB_SITE'), { onRequest: (path) => requests.push(path) });
-    return new Bench(await launch(name), server, requests);
+    return new Site(await launch(name), server, requests);
   }
 
   async close() {
@@ -121,7 +145,7 @@ export class Visit {
    */
   static async open(browser, url, before) {
     const page = await browser.newPage();
-    page.setDefaultTimeout(PATIENCE.timeout);
+    page.setDefaultTimeout(PATIENCE_MS);
     await page.setViewport({ width: 1200, height: 900 });
     const visit = new Visit(page);
     page.on('console', (message) => {
@@ -152,7 +176,7 @@ export class Visit {
 
   /** Waits for a state of the page. @param {...string} states */
   async reaches(...states) {
-    await this.page.waitForFunction((states) => states.includes(document.documentElement.dataset.state ?? ''), PATIENCE, states)
+    await this.page.waitForFunction((states) => states.includes(document.documentElement.dataset.state ?? ''), {}, states)
       .catch(async (error) => {
         const state = await this.page.evaluate(() => `${document.documentElement.dataset.state}; ${document.getElementById('error')?.textContent}`);
         throw new Error(`the page did not become ${states.join(' or ')} but is ${state}; ${this.problems.join('; ')}`, { cause: error });
@@ -164,7 +188,7 @@ export class Visit {
     await this.page.waitForFunction((length) => {
       const tokens = document.querySelectorAll('#output .token');
       return [...tokens].reduce((sum, { textContent }) => sum + (textContent?.length ?? 0), 0) >= length;
-    }, { ...PATIENCE, polling: 'mutation' }, length);
+    }, { polling: 'mutation' }, length);
   }
 
   /**
@@ -270,4 +294,36 @@ export class Visit {
     return this.page.evaluate((term) => [...document.querySelectorAll('#model-facts dt')]
       .find(({ textContent }) => textContent === term)?.nextElementSibling?.textContent ?? '', term);
   }
+}
+
+/**
+ * A browser for the tests of a block, whose pages run with the fake worker. Everything is closed after the tests.
+ * @param {BrowserName} name
+ * @param {import('puppeteer-core').LaunchOptions} [options]
+ */
+export async function withFakeWorker(name, options = {}) {
+  const browser = await launch(name, options);
+  /** @type {(() => unknown)[]} */ const cleanup = [() => browser.close()];
+  after(async () => { for (const step of cleanup.reverse()) await step(); });
+
+  /** @param {Pick<NonNullable<Parameters<typeof serve>[1]>, 'files' | 'headersOf' | 'policy' | 'cors'> & { hash?: string, before?: (() => void) | undefined }} [options] `before` runs in the page, before its scripts */
+  async function open({ hash = '', before, files, ...options } = {}) {
+    /** @type {string[]} */ const requests = [];
+    // The page as it is served, with the fake worker in the place of the real one.
+    const { url, close } = await serve('www', {
+      files: { '/worker.js': FAKE_WORKER, ...files }, folders: { '/vendor/': 'node_modules/uplot/dist' }, ...options,
+      onRequest: (path) => requests.push(path),
+    });
+    cleanup.push(close);
+    const server = { url: `${url}/`, requests };
+    const page = await browser.newPage();
+    page.setDefaultTimeout(PATIENCE_MS);
+    /** @type {string[]} */ const complaints = [];
+    page.on('console', (message) => { if (message.type() === 'error') complaints.push(message.text()); });
+    page.on('pageerror', (error) => complaints.push(String(error)));
+    if (before) await page.evaluateOnNewDocument(before);
+    await page.goto(server.url + hash);
+    return { page, server, complaints };
+  }
+  return { browser, cleanup, open };
 }
