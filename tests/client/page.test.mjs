@@ -12,41 +12,41 @@ import { summarise } from '../../www/page/timeline-summary.js';
 const utf8 = (/** @type {string} */ text) => [...new TextEncoder().encode(text)];
 
 test('a delta of one token belongs to it', () => {
-  const pieces = new TokenSpans();
-  pieces.add(utf8(' had'));
-  assert.deepEqual(pieces.take(' had'), [{ step: 0, text: ' had' }]);
-  pieces.add(utf8(' three'));
-  assert.deepEqual(pieces.take(' three'), [{ step: 1, text: ' three' }]);
+  const spans = new TokenSpans();
+  spans.add(utf8(' had'));
+  assert.deepEqual(spans.take(' had'), [{ step: 0, text: ' had' }]);
+  spans.add(utf8(' three'));
+  assert.deepEqual(spans.take(' three'), [{ step: 1, text: ' three' }]);
 });
 
 test('text that was held back goes to the tokens it came from', () => {
-  const pieces = new TokenSpans();
-  for (const token of ['DEF', 'G', 'HI', 'x']) pieces.add(utf8(token));
-  assert.deepEqual(pieces.take('DEFGHIx'), [
+  const spans = new TokenSpans();
+  for (const token of ['DEF', 'G', 'HI', 'x']) spans.add(utf8(token));
+  assert.deepEqual(spans.take('DEFGHIx'), [
     { step: 0, text: 'DEF' }, { step: 1, text: 'G' }, { step: 2, text: 'HI' }, { step: 3, text: 'x' },
   ]);
 });
 
 test('a token whose text comes in two deltas gets both', () => {
-  const pieces = new TokenSpans();
-  pieces.add(utf8('say a'));
-  assert.deepEqual(pieces.take('say '), [{ step: 0, text: 'say ' }]);
-  pieces.add(utf8('bc'));
-  assert.deepEqual(pieces.take('abc'), [{ step: 0, text: 'a' }, { step: 1, text: 'bc' }]);
+  const spans = new TokenSpans();
+  spans.add(utf8('say a'));
+  assert.deepEqual(spans.take('say '), [{ step: 0, text: 'say ' }]);
+  spans.add(utf8('bc'));
+  assert.deepEqual(spans.take('abc'), [{ step: 0, text: 'a' }, { step: 1, text: 'bc' }]);
 });
 
 test('a character in three tokens belongs to the one that completes it', () => {
-  const pieces = new TokenSpans();
-  for (const byte of utf8('漢')) pieces.add([byte]);
-  assert.deepEqual(pieces.take('漢'), [{ step: 2, text: '漢' }]);
+  const spans = new TokenSpans();
+  for (const byte of utf8('漢')) spans.add([byte]);
+  assert.deepEqual(spans.take('漢'), [{ step: 2, text: '漢' }]);
 });
 
 test('the U+FFFD for a tail that never completes belongs to the last token', () => {
-  const pieces = new TokenSpans();
-  pieces.add(utf8('a'));
-  assert.deepEqual(pieces.take('a'), [{ step: 0, text: 'a' }]);
-  pieces.add([0xf0, 0x9f]);
-  assert.deepEqual(pieces.take('\ufffd'), [{ step: 1, text: '\ufffd' }]);
+  const spans = new TokenSpans();
+  spans.add(utf8('a'));
+  assert.deepEqual(spans.take('a'), [{ step: 0, text: 'a' }]);
+  spans.add([0xf0, 0x9f]);
+  assert.deepEqual(spans.take('\ufffd'), [{ step: 1, text: '\ufffd' }]);
 });
 
 test('every stream of bytes comes back whole, however it is cut into deltas', async () => {
@@ -57,12 +57,12 @@ test('every stream of bytes comes back whole, however it is cut into deltas', as
   const byteOf = byteMap();
   assert.ok(cases.length >= 100);
   for (const { ids, text } of cases) {
-    const pieces = new TokenSpans();
-    for (const id of ids) pieces.add([...(spelling.get(id) ?? '')].map((letter) => byteOf.get(letter) ?? NaN));
+    const spans = new TokenSpans();
+    for (const id of ids) spans.add([...(spelling.get(id) ?? '')].map((letter) => byteOf.get(letter) ?? NaN));
     let joined = '';
     let step = 0;
     for (let at = 0; at < text.length; at += 3) {
-      for (const piece of pieces.take(text.slice(at, at + 3))) {
+      for (const piece of spans.take(text.slice(at, at + 3))) {
         assert.ok(piece.step >= step && piece.step < ids.length);
         step = piece.step;
         joined += piece.text;
@@ -83,14 +83,14 @@ function byteMap() {
   return map;
 }
 
-test('stop strings: one a line, with escapes, and back', () => {
+test('stop strings: one per line, with escapes, and back', () => {
   assert.deepEqual(parseStops('\\n\\n\n end\n\nC:\\\\temp\\t'), ['\n\n', ' end', 'C:\\temp\t']);
   for (const stop of ['\n', '\\n', 'a\\', '\t"', '\r\n', '\ra\r']) assert.deepEqual(parseStops(escapeStop(stop)), [stop]);
   assert.throws(() => parseStops('\\x'), RangeError);
   assert.throws(() => parseStops('end\\'), RangeError);
 });
 
-test('a link keeps prompt and settings, and tells of what is given twice', () => {
+test('a link keeps prompt and settings, and reports a setting that appears twice', () => {
   const fields = { temperature: '0.7', stop: ['\n\n', '&='] };
   const prompt = 'Once,\n "漢" & 50 % + 1#?';
   const { fields: decoded, ...rest } = decodeLink(encodeLink(prompt, fields)) ?? assert.fail();
@@ -98,7 +98,7 @@ test('a link keeps prompt and settings, and tells of what is given twice', () =>
   assert.deepEqual(Object.entries(decodeLink('#__proto__=x&constructor=y')?.fields ?? {}), [['__proto__', 'x'], ['constructor', 'y']]);
   assert.equal(decodeLink(''), null);
   assert.equal(decodeLink('#temperature=1')?.prompt, null);
-  assert.match(decodeLink('#seed=1&seed=2')?.problems[0] ?? '', /seed is given 2 times/);
+  assert.match(decodeLink('#seed=1&seed=2')?.problems[0] ?? '', /seed appears 2 times/);
 });
 
 test('numbers of a run', () => {
@@ -114,17 +114,17 @@ test('numbers of a run', () => {
   assert.equal(figures({ ...run, generated: 1 }, { handler: [], frame: [] })[3]?.value, null, 'one token has no rate');
 });
 
-test('a percentile is told only if the times have no trend', () => {
+test('a percentile is given only if the times have no trend', () => {
   const steps = (/** @type {(step: number) => number} */ ms) => Array.from({ length: 41 }, (_, step) => /** @type {any} */ ({ step, forward_ms: ms(step), sample_ms: 0 }));
   const prefill = [{ from: 0, to: 9, ms: 18 }];
   assert.match(summarise(prefill, steps(() => 5)), /9 positions in 18 ms.*40 steps, median 5 ms.*first half = 1\.00.*95th percentile/);
   const rising = summarise(prefill, steps((step) => 5 + step));
   assert.match(rising, /slowing down or speeding up/);
-  assert.doesNotMatch(rising, /95 in 100/);
+  assert.doesNotMatch(rising, /95th percentile/);
   assert.equal(summarise(prefill, steps(() => 5).slice(0, 1)), 'Prefill: 9 positions in 18 ms.');
 });
 
-test('no trend is told of steps that are shorter than a tick of the clock', () => {
+test('no trend is given for steps shorter than a tick of the clock', () => {
   const prefill = [{ from: 0, to: 1, ms: 1 }];
   const steps = (/** @type {number[]} */ ...times) => [0, ...times].map((forward_ms, step) => /** @type {any} */ ({ step, forward_ms, sample_ms: 0 }));
   assert.match(summarise(prefill, steps(...Array(40).fill(0))), /\. Then 40 steps\.$/);

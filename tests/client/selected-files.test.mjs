@@ -1,24 +1,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { choose, fromDrop } from '../../www/page/selected-files.js';
+import { fromDrop, modelFiles } from '../../www/page/selected-files.js';
 
 /** @param {string[]} paths */
-const picked = (...paths) => paths.map((path) => ({ path, file: new File(['x'], path.split('/').pop() ?? '') }));
+const selected = (...paths) => paths.map((path) => ({ path, file: new File(['x'], path.split('/').pop() ?? '') }));
 /** @param {string[]} paths */
 const chosen = (...paths) => {
-  const { name, files } = choose(picked(...paths));
+  const { name, files } = modelFiles(selected(...paths));
   return [name, ...files.map((file) => file.name).sort()];
 };
 
-test('files picked one by one are all meant', () => {
+test('files selected one by one are all kept', () => {
   assert.deepEqual(chosen('tales.gguf'), ['tales', 'tales.gguf']);
   assert.deepEqual(chosen('config.json', 'gpt2.safetensors'), ['gpt2', 'config.json', 'gpt2.safetensors']);
   assert.deepEqual(chosen('model.safetensors'), ['model', 'model.safetensors']);
   assert.deepEqual(chosen('pytorch_model.bin'), ['pytorch_model.bin', 'pytorch_model.bin'], 'the worker knows what it is');
 });
 
-test('of a folder, the model in it and what belongs to it', () => {
+test('a folder gives its model and the files that belong to it', () => {
   assert.deepEqual(chosen('gpt2/README.md', 'gpt2/config.json', 'gpt2/merges.txt', 'gpt2/model.safetensors', 'gpt2/pytorch_model.bin', 'gpt2/onnx/config.json', 'gpt2/onnx/model.safetensors'),
     ['gpt2', 'config.json', 'merges.txt', 'model.safetensors']);
   assert.deepEqual(chosen('xl/model.safetensors.index.json', 'xl/model-00001-of-00002.safetensors', 'xl/model-00002-of-00002.safetensors', 'xl/config.json'),
@@ -30,17 +30,17 @@ test('of a folder, the model in it and what belongs to it', () => {
   assert.throws(() => chosen('a/x.txt'), /The folder a has no/);
 });
 
-test('of a folder of Hugging Face\'s cache it is said that its links were not followed', () => {
+test('a Hugging Face cache folder whose links were not followed is refused with the reason', () => {
   const hash = 'a'.repeat(64);
   const commit = 'b'.repeat(40);
-  assert.throws(() => chosen(`models--openai--gpt2/blobs/${hash}`, 'models--openai--gpt2/refs/main'), /models--openai--gpt2 is a folder of Hugging Face's cache.*links.*blobs.*--local-dir/);
+  assert.throws(() => chosen(`models--openai--gpt2/blobs/${hash}`, 'models--openai--gpt2/refs/main'), /models--openai--gpt2 is a Hugging Face cache folder.*links.*blobs.*--local-dir/);
   assert.throws(() => chosen(`blobs/${hash}`, `blobs/${'c'.repeat(40)}`), /links/);
   const empty = { path: `m/snapshots/${commit}/model.safetensors`, file: new File([], 'model.safetensors') };
-  assert.throws(() => choose([empty]), /links/);
+  assert.throws(() => modelFiles([empty]), /links/);
   assert.deepEqual(chosen(`m/snapshots/${commit}/model.safetensors`, `m/blobs/${hash}`), [commit, 'model.safetensors'], 'where they were followed it loads');
 });
 
-test('a dropped folder is read to its end, which comes in parts', async () => {
+test('a dropped folder is read to the end, batch by batch', async () => {
   const file = (/** @type {string} */ name) => ({ isFile: true, isDirectory: false, name, file: (/** @type {(file: File) => void} */ give) => give(new File(['x'], name)) });
   const folder = (/** @type {string} */ name, /** @type {any[][]} */ ...parts) => ({
     isFile: false, isDirectory: true, name, createReader: () => ({ readEntries: (/** @type {(entries: any[]) => void} */ give) => give(parts.shift() ?? []) }),

@@ -303,7 +303,7 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
-    test('a folder is opened for the model in it', { skip: name === 'firefox' && 'its driver takes no folder; `choose` is tested by itself' }, async () => {
+    test('a folder is opened for the model in it', { skip: name === 'firefox' && 'its driver takes no folder; `modelFiles` has its own test' }, async () => {
       const { page } = await ready();
       const folder = await mkdtemp(join(tmpdir(), 'gpt2-web-'));
       cleanup.push(() => rm(folder, { recursive: true }));

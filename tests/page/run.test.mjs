@@ -60,7 +60,7 @@ for (const name of BROWSERS) {
       await page.focus('#profile > summary');
       await page.keyboard.press('Enter');
       await page.waitForSelector('#profile[open]');
-      assert.equal(await text(page, '#profile caption'), '4.9 ms from token to token, the mean of 127 steps.');
+      assert.equal(await text(page, '#profile caption'), '4.9 ms per token on average (127 steps).');
       assert.equal(await text(page, '#profile p'), 'Kernel: simd128. It reads each matrix in 4 places at a time.'
         + ' Tried when the model loaded: 4 places at 17.4 GB/s, 8 places at 16.2 GB/s, 2 places at 13.2 GB/s.');
       const cells = () => page.$$eval('#profile tr', (rows) => rows.map((row) => [...row.querySelectorAll('th, td:not([aria-hidden])')].map(({ textContent }) => textContent)));
@@ -153,7 +153,7 @@ for (const name of BROWSERS) {
       await page.close();
     });
 
-    test('settings nobody touched suit the model: the page\'s for the embedded one, the worker\'s for another', async () => {
+    test('untouched settings follow the model: the page\'s for the embedded one, the worker\'s for any other', async () => {
       const page = await ready();
       const settings = async () => [
         ...await page.$$eval('#temperature, #top-p, #repetition-penalty, #seed', (fields) => fields.map((field) => /** @type {HTMLInputElement} */ (field).value)),

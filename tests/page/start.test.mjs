@@ -124,7 +124,7 @@ if (BROWSERS.includes('chrome')) {
       ['WebAssembly switched off', '--jitless', /has WebAssembly switched off.*Lockdown Mode/],
       ['no SIMD', '--no-enable-sse4-1', /no WebAssembly SIMD.*SSE4\.1/],
     ])) {
-      test(`${what} is told, and nobody is sent to try again`, async () => {
+      test(`${what} is reported, without a retry button`, async () => {
         const { open } = await withFakeWorker('chrome', { args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', `--js-flags=${flag}`] });
         const { page } = await open({ files: { ...files, '/gpt2_web_bg.wasm': SIMD } });
         await reach(page, 'error');

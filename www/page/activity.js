@@ -3,7 +3,7 @@
 /** What the page is doing: one load or one run at a time. */
 export class Activity {
   /** @type {State} */ state = 'loading';
-  /** Generate was pressed while a model loads: the run starts when it is there. */ queued = false;
+  /** Generate was pressed during a load: the run starts when the model is loaded. */ queued = false;
   /** @type {AbortController | null} What Stop ends. */ #work = null;
   #onChange;
 

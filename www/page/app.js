@@ -30,7 +30,7 @@ const opening = new Opening(gpt2, activity, (loaded, embedded) => {
   controls.apply(loaded.options, { embedded });
   if (activity.queued) void run();
 });
-/** What the last finished run was asked for. */
+/** Fingerprint of the last finished run. */
 let asked = '';
 
 function showActivity() {
@@ -60,7 +60,7 @@ async function run() {
   try {
     for await (const event of gpt2.generate(request.prompt, { ...request.options, signal })) {
       switch (event.type) {
-        // Not before: a request that is refused leaves the previous run on the page.
+        // Only now: after a refused request the previous run stays on the page.
         case 'start': view.begin(request.prompt, event, loaded.model.context_length, new Latency()); break;
         case 'prefill': view.prefill(event); break;
         case 'delta': view.delta(event); break;
@@ -97,7 +97,7 @@ async function recover(cause) {
   }
 }
 
-/** What a run is asked for except its seed, to compare. @param {Asked} request */
+/** Everything a run depends on except the seed, for comparison. @param {Asked} request */
 const fingerprint = ({ prompt, options }) => JSON.stringify([opening.loaded?.model, prompt, { ...options, seed: undefined }]);
 
 /** Opens the folds around a field and focuses it. @param {HTMLElement} field */
@@ -106,7 +106,7 @@ function reveal(field) {
   field.focus();
 }
 
-/** The record as JSON, with what only the page could measure. */
+/** The record as JSON, with what only the page can measure. */
 function recordJson() {
   if (!view.last) return '';
   const { record, latency } = view.last;
@@ -152,7 +152,7 @@ byId('take-back').addEventListener('click', () => {
   activity.queue(false);
   generate.focus();
 });
-takeDrops(byId('veil'), (picked) => opening.choose({ picked }));
+takeDrops(byId('veil'), (selected) => opening.choose({ selected }));
 byId('examples').addEventListener('click', ({ target }) => {
   if (!(target instanceof HTMLButtonElement)) return;
   prompt.value = target.textContent ?? '';

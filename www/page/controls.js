@@ -6,7 +6,7 @@ import { escapeStop, parseStops } from './escapes.js';
 /** @typedef {import('./link.js').Fields} Fields */
 /** @typedef {HTMLInputElement | HTMLTextAreaElement} Control */
 
-/** A field that cannot be used as it is. */
+/** A field whose value cannot be used. */
 export class FieldError extends Error {
   /** @param {HTMLElement} field @param {string} message */
   constructor(field, message) {
@@ -20,7 +20,7 @@ export class Controls {
   #form;
   #prompt;
   #summary;
-  /** @type {ReadonlyMap<string, string>} The page's defaults, which suit the embedded model. */ #own;
+  /** @type {ReadonlyMap<string, string>} The page's defaults, tuned for the embedded model. */ #own;
 
   /** @param {HTMLFormElement} form @param {HTMLTextAreaElement} prompt @param {HTMLElement} summary */
   constructor(form, prompt, summary) {
@@ -33,9 +33,8 @@ export class Controls {
   }
 
   /**
-   * The worker knows the options best: its ranges and explanations replace those in the page. A control for an option
-   * it does not have is switched off. Of a model that is not the embedded one, numbers nobody touched get the worker's
-   * default.
+   * Takes ranges and help texts from the worker's list of options. A control for an option that is not in the list is
+   * switched off. With any model except the embedded one, untouched numbers get the worker's default.
    * @param {readonly OptionSpec[]} specs @param {{ embedded: boolean }} model
    */
   apply(specs, { embedded }) {
@@ -89,10 +88,9 @@ export class Controls {
   }
 
   /**
-   * Fills the form; what is not given gets its default, so that a link means the same wherever it is followed. So does
-   * a value that cannot be taken.
+   * Fills the form. Fields that are absent or invalid get their default, so that a link means the same everywhere.
    * @param {string | null} prompt @param {Fields} fields
-   * @returns {string[]} what could not be taken
+   * @returns {string[]} what was ignored, and why
    */
   fill(prompt, fields) {
     this.#form.reset();
@@ -112,7 +110,7 @@ export class Controls {
     return [...this.#form.elements].filter(isControl);
   }
 
-  /** The settings in one line, for when they are folded away. */
+  /** The settings in one line, shown while they are folded away. */
   #summarise() {
     const { max_tokens: most, temperature, top_p: topP, seed, stop = [] } = /** @type {Fields} */ (this.#quietFields());
     const parts = [
@@ -151,7 +149,7 @@ const title = (control) => control.labels?.[0]?.textContent ?? control.name;
 /**
  * @param {Control} control
  * @param {string | string[]} value
- * @returns {string | null} why it was not taken
+ * @returns {string | null} why it was not accepted
  */
 function put(control, value) {
   if (control instanceof HTMLTextAreaElement) {
@@ -166,7 +164,7 @@ function put(control, value) {
   }
   const problem = outOfRange(control, text);
   if (problem) return `${problem}; using ${control.value || control.placeholder}`;
-  control.value = String(Number(text)); // a field takes fewer spellings of a number than Number, and empties for the others
+  control.value = String(Number(text)); // Number accepts spellings that would empty the field
   return null;
 }
 

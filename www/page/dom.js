@@ -17,7 +17,7 @@ export function byId(id, kind) {
  * A new element with children. Strings become text, never markup.
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
- * @param {{ [name: string]: string | number | boolean | null | undefined }} [attributes] absent where null, undefined or false
+ * @param {{ [name: string]: string | number | boolean | null | undefined }} [attributes] null, undefined and false are left out
  * @param {...(Node | string)} children
  */
 export function make(tag, attributes = {}, ...children) {
@@ -30,8 +30,8 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 /**
- * Switches a button off and on. `disabled` would drop the focus of a button that was just pressed; with this it stays,
- * and whoever listens to the button must look whether there is anything to do.
+ * Switches a button off and on. `disabled` would drop the focus of a button that was just pressed; `aria-disabled` keeps
+ * it, so click handlers must check whether there is anything to do.
  * @param {HTMLElement} button @param {boolean} off
  */
 export const switchOff = (button, off) => button.setAttribute('aria-disabled', String(off));

@@ -1,9 +1,9 @@
 import { fromDrop } from './selected-files.js';
 
 /**
- * Files may be dropped anywhere on the page.
+ * Accepts files dropped anywhere on the page.
  * @param {HTMLElement} veil shown while files are over the page
- * @param {(picked: import('./selected-files.js').Picked[]) => void} onFiles
+ * @param {(selected: import('./selected-files.js').SelectedFile[]) => void} onFiles
  */
 export function takeDrops(veil, onFiles) {
   const withFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
@@ -13,14 +13,14 @@ export function takeDrops(veil, onFiles) {
     veil.hidden = false;
   });
   addEventListener('dragleave', (event) => {
-    // From one element into another there is a next one; out of the window there is none.
+    // When the pointer leaves the window there is no related target.
     if (event.relatedTarget === null) veil.hidden = true;
   });
   addEventListener('drop', async (event) => {
     veil.hidden = true;
     if (!event.dataTransfer || !withFiles(event)) return;
     event.preventDefault();
-    const picked = await fromDrop(event.dataTransfer);
-    if (picked.length > 0) onFiles(picked);
+    const selected = await fromDrop(event.dataTransfer);
+    if (selected.length > 0) onFiles(selected);
   });
 }

@@ -1,4 +1,4 @@
-/** Stop strings in a text field: one a line, with `\n`, `\r`, `\t` and `\\` for what a line cannot hold. */
+/** Stop strings in a text field: one per line, with the escapes `\n`, `\r`, `\t` and `\\`. */
 
 /** @type {{ [letter: string]: string }} */
 const MEANING = { n: '\n', r: '\r', t: '\t', '\\': '\\' };
@@ -6,13 +6,13 @@ const MEANING = { n: '\n', r: '\r', t: '\t', '\\': '\\' };
 /**
  * @param {string} field
  * @returns {string[]}
- * @throws {RangeError} for a backslash before anything else: a guess would stop at the wrong text
+ * @throws {RangeError} for any other escape: a guess would stop at the wrong text
  */
 export function parseStops(field) {
   return field.split('\n').filter((line) => line !== '').map((line) =>
     line.replace(/\\(.?)/gu, (escape, letter) => {
       const meaning = MEANING[letter];
-      if (meaning === undefined) throw new RangeError(`“${escape}” is none of \\n, \\r, \\t and \\\\; write \\\\ for a backslash`);
+      if (meaning === undefined) throw new RangeError(`“${escape}” is not an escape; use \\n, \\r, \\t, or \\\\ for a backslash`);
       return meaning;
     }));
 }

@@ -1,4 +1,4 @@
-/** Numbers and invisible characters as people read them. English throughout, as the page is. */
+/** Formats numbers and invisible characters for the page, always in English. */
 
 const group = new Intl.NumberFormat('en');
 
@@ -16,7 +16,7 @@ export const milliseconds = (ms) => (ms >= 10_000 ? `${number(ms / 1000)} s` : `
 /** @param {number} count of bytes */
 export const bytes = (count) => (count >= 999.5e6 ? `${(count / 1e9).toFixed(2)} GB` : `${(count / 1e6).toFixed(count < 10e6 ? 1 : 0)} MB`);
 
-/** A part of the whole in percent. @param {number} part from 0 to 1 */
+/** @param {number} part from 0 to 1 */
 export function share(part) {
   const percents = 100 * part;
   if (percents >= 99.95) return '100 %';
@@ -24,10 +24,10 @@ export function share(part) {
   return percents >= 0.1 ? `${percents.toFixed(1)} %` : '< 0.1 %';
 }
 
-/** A natural logarithm of a probability in percent. @param {number} logprob */
+/** A log probability (natural) in percent. @param {number} logprob */
 export const percent = (logprob) => share(Math.exp(logprob));
 
-/** A token's text as a label: white space made visible. @param {string} text */
+/** A token's text with visible white space. @param {string} text */
 export const label = (text) =>
   text.replaceAll(' ', '␣').replaceAll('\n', '⏎').replaceAll('\t', '⇥').replaceAll('\r', '␍').replaceAll('\u00a0', '⍽');
 

@@ -4,7 +4,7 @@ import { hex, integer, label, milliseconds, percent } from './format.js';
 /** @typedef {import('../types/StepRecord.js').StepRecord} StepRecord */
 /** @typedef {import('../types/Alternative.js').Alternative} Alternative */
 
-/** What the model thought at one step: the tokens that could have stood there, and what the step cost. */
+/** One step in detail: the candidates at that point, and what the step cost. */
 export class Inspector {
   #card;
   #onSelect;
@@ -28,7 +28,7 @@ export class Inspector {
     );
   }
 
-  /** @param {readonly StepRecord[]} steps @param {number} step @param {boolean} greedy whether the likeliest was taken without a draw */
+  /** @param {readonly StepRecord[]} steps @param {number} step @param {boolean} greedy whether the most likely token was taken without sampling */
   show(steps, step, greedy) {
     const record = steps[step];
     if (!record) return;
@@ -60,7 +60,7 @@ export class Inspector {
   }
 }
 
-/** The table of alternatives, the chosen one marked. @param {StepRecord} record @param {boolean} greedy */
+/** The table of candidates, with the chosen one marked. @param {StepRecord} record @param {boolean} greedy */
 function bars(record, greedy) {
   const rows = [...record.alternatives];
   const ranked = rows.some(({ id }) => id === record.token_id);
@@ -104,7 +104,7 @@ function facts(record) {
   ];
 }
 
-/** What the token says by itself: its alternative's text, or its bytes decoded alone. @param {StepRecord} record */
+/** The text of this token alone: as its candidate has it, or decoded from its bytes. @param {StepRecord} record */
 export function textOf(record) {
   const known = record.alternatives.find(({ id }) => id === record.token_id)?.text;
   return known || (record.bytes.length ? new TextDecoder('utf-8', { ignoreBOM: true }).decode(new Uint8Array(record.bytes)) : '<|endoftext|>');

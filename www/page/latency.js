@@ -2,16 +2,16 @@
 let turns = 0;
 document.addEventListener('visibilitychange', () => { turns++; });
 
-/** What is to run in the task after a frame's painting. @type {(() => void)[]} */
+/** To run in the task after a frame's painting. @type {(() => void)[]} */
 const afterPainting = [];
 // One channel for all runs: a port that listens is never collected.
 const { port1, port2 } = new MessageChannel();
 port1.onmessage = () => afterPainting.shift()?.();
 
 /**
- * The way of a delta from the worker's post to the page's handler, and to the frame that shows it. Both clocks count
- * milliseconds since the epoch; a frame counts when the task after its painting runs. A hidden tab has no frames: what
- * arrives in it, or waits when it is hidden or shown, is not measured.
+ * How long a delta takes from the worker's post to the page's handler, and to the frame that shows it. Both clocks count
+ * milliseconds since the epoch. A frame counts as shown when the task after its painting runs. A hidden tab has no
+ * frames: a delta that arrives in one, or waits while the tab is hidden or shown, is not measured.
  */
 export class Latency {
   /** @type {number[]} */ handler = [];

@@ -1,4 +1,4 @@
-/** A run's prompt and settings in the fragment of an address, which no server sees. */
+/** A run's prompt and settings in the fragment of a URL, which is never sent to a server. */
 
 /** @typedef {{ [name: string]: string | string[] }} Fields Option names to what their fields hold. */
 
@@ -11,7 +11,7 @@ export function encodeLink(prompt, fields) {
 
 /**
  * @param {string} fragment
- * @returns {{ prompt: string | null, fields: Fields, problems: string[] } | null} null where the fragment is empty
+ * @returns {{ prompt: string | null, fields: Fields, problems: string[] } | null} null if the fragment is empty
  */
 export function decodeLink(fragment) {
   const parameters = new URLSearchParams(fragment.replace(/^#/, ''));
@@ -22,7 +22,7 @@ export function decodeLink(fragment) {
     const values = parameters.getAll(name);
     if (name === 'stop') fields[name] = values;
     else {
-      if (values.length > 1) problems.push(`${name} is given ${values.length} times; the first is taken`);
+      if (values.length > 1) problems.push(`${name} appears ${values.length} times; using the first`);
       if (name !== 'prompt') fields[name] = values[0] ?? '';
     }
   }

@@ -4,10 +4,10 @@ import { bytes, integer } from './format.js';
 /** @typedef {import('../client/progress.js').Progress} Progress */
 /** @typedef {import('../types/ModelInfo.js').ModelInfo} ModelInfo */
 
-/** The part of the bar at which each stage begins; the next one's beginning is its end. */
+/** Where each stage begins on the bar. It ends where the next one begins. */
 const BEGINS = { download: 0, read: 0.55, quantise: 0.55 };
 
-/** One bar over all stages of a load, what it is doing in words, and, for a model one has chosen, a bar for each stage. */
+/** One bar and a status for the whole load; for a model that the user opens, also one bar per stage. */
 export class LoadProgress {
   #bar = byId('load-progress', HTMLProgressElement);
   #status = byId('model-status');
@@ -16,7 +16,7 @@ export class LoadProgress {
   /** @type {Map<Progress['stage'], { bar: HTMLProgressElement, words: HTMLElement }>} */ #rows = new Map();
   #reached = 0;
 
-  /** @param {string | null} title of the panel, which is not shown without one */
+  /** @param {string | null} title of the panel; null shows no panel */
   begin(title) {
     this.#reached = 0;
     this.#bar.hidden = false;
@@ -72,7 +72,7 @@ function amount(done, total) {
 
 /** @param {Progress['stage']} stage @param {number} done @param {number | null} total */
 function words(stage, done, total) {
-  // The page in one file has the embedded model inside.
+  // The one-file page contains the embedded model.
   const download = 'GPT2_WEB_INLINE' in globalThis ? 'unpacking' : 'downloading';
   const doing = { download, read: 'reading', quantise: 'quantising' };
   return `${doing[stage]} ${amount(done, total)}`.trim();
@@ -84,7 +84,7 @@ export function parameters(count) {
   return count >= 1e6 ? `${(count / 1e6).toFixed(count < 1e8 ? 1 : 0)} M` : integer(count);
 }
 
-/** @param {ModelInfo} model @param {number} loadMs @param {number} memoryBytes @param {boolean} unknown whether its SHA-256 will never be known @returns {[string, string][]} */
+/** @param {ModelInfo} model @param {number} loadMs @param {number} memoryBytes @param {boolean} unknown whether its SHA-256 cannot be computed any more @returns {[string, string][]} */
 export function modelFacts(model, loadMs, memoryBytes, unknown) {
   return [
     ['parameters', parameters(model.parameters)],

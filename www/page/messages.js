@@ -3,7 +3,7 @@ import { byId, make } from './dom.js';
 /** An error as a sentence. @param {unknown} cause */
 export function describe(cause) {
   const message = cause instanceof Error ? cause.message : String(cause);
-  // A name at the beginning, of a file or an option, keeps its spelling.
+  // If it begins with the name of a file or an option, that keeps its spelling.
   const sentence = message.replace(/^[a-z]+(?=[ ,])/, (word) => word.charAt(0).toUpperCase() + word.slice(1));
   return /[.!?]$/.test(sentence) ? sentence : `${sentence}.`;
 }

@@ -10,15 +10,15 @@ import { fromInput } from './selected-files.js';
 /** @typedef {import('../gpt2-web.js').CatalogEntry} CatalogEntry */
 /** @typedef {import('../gpt2-web.js').Precision} Precision */
 /** @typedef {import('../gpt2-web.js').StoredModelInfo} StoredModelInfo */
-/** @typedef {import('./selected-files.js').Picked} Picked */
+/** @typedef {import('./selected-files.js').SelectedFile} SelectedFile */
 
 /**
- * What was chosen; absent precision is what the file holds.
+ * What the user chose to load. Without a precision, the file decides.
  * @typedef {{ entry: CatalogEntry, precision: Precision | undefined } | { stored: StoredModelInfo, precision: Precision | undefined }
- *   | { address: string, precision: Precision | undefined } | { picked: Picked[] }} Choice
+ *   | { address: string, precision: Precision | undefined } | { selected: SelectedFile[] }} Choice
  */
 
-/** The dialog in which a model is chosen: from the catalogue, this device, an address, or what was kept before. */
+/** The dialog to open a model: from the catalogue, this device, a URL, or the saved models. */
 export class ModelsDialog {
   #gpt2;
   #onChoose;
@@ -40,15 +40,15 @@ export class ModelsDialog {
     });
     byId('open-model').addEventListener('click', () => this.#open());
     byId('models-close').addEventListener('click', () => this.#dialog.close());
-    // A click beside the dialog is a click on its backdrop, which is the dialog itself.
+    // A click outside the dialog hits its backdrop, and its target is the dialog.
     this.#dialog.addEventListener('click', ({ target }) => { if (target === this.#dialog) this.#dialog.close(); });
     this.#precision.addEventListener('change', () => this.#showCatalog());
     for (const id of ['model-files', 'model-folder']) {
       const input = byId(id, HTMLInputElement);
       input.addEventListener('change', () => {
-        const picked = fromInput(input.files ?? []);
-        input.value = ''; // so that the same file can be picked again
-        if (picked.length > 0) this.#onChoose({ picked });
+        const selected = fromInput(input.files ?? []);
+        input.value = ''; // so that the same file can be selected again
+        if (selected.length > 0) this.#onChoose({ selected });
       });
     }
     byId('load-address').addEventListener('click', () => this.#takeAddress());
@@ -71,7 +71,7 @@ export class ModelsDialog {
     for (const id of ['model-files', 'model-folder']) byId(id, HTMLInputElement).disabled = disabled;
   }
 
-  /** How files are held when nothing else is said: a GGUF as it is, anything else as q8_0. @param {string} name @returns {Precision | undefined} */
+  /** The precision for a file: the chosen one, or else unchanged for GGUF and q8_0 for the rest. @param {string} name @returns {Precision | undefined} */
   precisionFor(name) {
     const chosen = /** @type {Precision | ''} */ (this.#precision.value);
     return chosen === '' ? (/\.gguf$/i.test(name) ? undefined : 'q8_0') : chosen;
@@ -93,14 +93,14 @@ export class ModelsDialog {
     this.#onChoose({ address, precision: this.precisionFor(address.replace(/[?#].*$/, '')) });
   }
 
-  /** @param {string} message none where it is empty */
+  /** @param {string} message empty for none */
   #refuse(message) {
     byId('address-error').textContent = message;
     this.#address.toggleAttribute('aria-invalid', message !== '');
     if (message !== '') this.#address.focus();
   }
 
-  /** Says of each known model, before anything is downloaded, whether there is room for it. */
+  /** Shows whether each known model fits, before anything is downloaded. */
   #showCatalog() {
     const device = /** @type {{ deviceMemory?: number }} */ (navigator).deviceMemory;
     byId('catalog').replaceChildren(...this.#catalog.map((entry) => {

@@ -9,13 +9,13 @@ import { integer, median, milliseconds, number } from './format.js';
  */
 
 /**
- * Positions that a loop without a cache would process: at each step the prompt and everything generated so far.
+ * Positions that a loop without a KV cache would process: at every step, the prompt and everything generated so far.
  * @param {number} prompt @param {number} generated
  */
 export const naivePositions = (prompt, generated) => generated * prompt + (generated * (generated - 1)) / 2;
 
 /**
- * A run as far as it went; null is not known yet.
+ * How far a run has come. Null: not known yet.
  * @typedef {object} Progress
  * @property {number} prompt tokens
  * @property {number} generated tokens
@@ -36,14 +36,14 @@ export const ofRecord = (record) => ({
 });
 
 /**
- * What is told of a run, in the order of the page and of the copied table.
+ * The figures of a run, in the order of the page and of the copied table.
  *
  * @param {Progress} run
  * @param {{ handler: number[], frame: number[] }} latency
  * @returns {Figure[]}
  */
 export function figures({ prompt, generated, positions, firstTokenMs, decodeMs, seed }, latency) {
-  // The first token comes out of the prefill; each later one costs a step.
+  // The first token comes from the prefill; every later one takes a step.
   const rate = generated > 1 && decodeMs > 0 ? (1000 * (generated - 1)) / decodeMs : null;
   return [
     figure('prompt', prompt, 'tokens'),
@@ -77,7 +77,7 @@ export function showFigures(list, rows) {
       ...(note ? [make('small', {}, note)] : [])))));
 }
 
-/** Tab-separated, which spreadsheets take as cells; to the microsecond. @param {Figure[]} rows */
+/** Tab-separated, so that spreadsheets paste it as cells; to the microsecond. @param {Figure[]} rows */
 export function figuresTable(rows) {
   const exact = (/** @type {number | null} */ value) => (value === null ? '' : Number(value.toFixed(3)));
   return [['number', 'value', 'unit', 'note'], ...rows.map(({ name, value, unit, note }) => [name, exact(value), unit, note ?? ''])]

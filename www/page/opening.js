@@ -4,7 +4,7 @@ import { byId, terms } from './dom.js';
 import { LoadProgress, modelFacts } from './loading.js';
 import { describe, showError, showNotices } from './messages.js';
 import { ModelsDialog } from './models.js';
-import { choose } from './selected-files.js';
+import { modelFiles } from './selected-files.js';
 
 /** @typedef {import('../gpt2-web.js').Gpt2Web} Gpt2Web */
 /** @typedef {import('../gpt2-web.js').Loaded} Loaded */
@@ -46,7 +46,7 @@ export class Opening {
   /** @returns {Promise<void>} */
   embedded() {
     return this.#open((hooks) => this.#gpt2.loadEmbedded(hooks), (cause) => {
-      // Trying again does not give a browser what it lacks.
+      // Trying again does not help a browser that lacks something.
       const hopeless = cause instanceof Gpt2Error && cause.kind === 'unsupported';
       showError(`The embedded model could not be loaded. ${describe(cause)}`, hopeless ? undefined : { label: 'Try again', run: () => void this.embedded() });
     });
@@ -66,7 +66,7 @@ export class Opening {
     }, title);
   }
 
-  /** The model is lost with its worker. */
+  /** The worker was lost, and the model with it. */
   lost() {
     this.loaded = null;
     this.#show();
@@ -76,7 +76,7 @@ export class Opening {
    * Loads a model, with the progress in the header. If it fails, the previous model stays.
    * @param {(hooks: LoadHooks) => Promise<Loaded>} load
    * @param {(cause: unknown) => void} failed
-   * @param {string | null} title what is loaded, as the panel calls it; null for the embedded model
+   * @param {string | null} title the panel's name for the model; null for the embedded one
    */
   async #open(load, failed, title = null) {
     if (this.#activity.busy) return;
@@ -94,7 +94,7 @@ export class Opening {
       if (this.loaded.notices.length > 0) showNotices('', this.loaded.notices);
     } catch (cause) {
       this.#activity.queue(false); // the queued run was for this model
-      // Stopping a load is no error while there is another model.
+      // Stopping a load is not an error if another model is loaded.
       if (!this.loaded || !(cause instanceof Gpt2Error && cause.kind === 'cancelled')) {
         state = 'error';
         failed(cause);
@@ -106,7 +106,7 @@ export class Opening {
     if (state === 'ready' && this.loaded) this.#onLoaded(this.loaded, embedded);
   }
 
-  /** The model in use, in the header and in its card. */
+  /** Shows the model in use in the header and in its card. */
   #show() {
     byId('model-status').textContent = this.loaded ? this.loaded.model.precision : 'not loaded';
     if (!this.loaded) return;
@@ -118,8 +118,8 @@ export class Opening {
   /** @param {Choice} choice @param {LoadHooks} hooks @returns {Promise<Loaded>} */
   async #load(choice, hooks) {
     const gpt2 = this.#gpt2;
-    if ('picked' in choice) {
-      const { name, files } = choose(choice.picked);
+    if ('selected' in choice) {
+      const { name, files } = modelFiles(choice.selected);
       return gpt2.load({ name, files, precision: this.#dialog.precisionFor(files.some((file) => /\.safetensors$/i.test(file.name)) ? '' : 'a.gguf'), ...hooks });
     }
     const options = { precision: choice.precision, ...hooks };
@@ -139,5 +139,5 @@ function titleOf(choice) {
   if ('entry' in choice) return choice.entry.name;
   if ('stored' in choice) return choice.stored.name;
   if ('address' in choice) return choice.address;
-  return choice.picked.length > 4 ? choice.picked[0]?.path.split('/')[0] ?? '' : choice.picked.map(({ file }) => file.name).join(', ');
+  return choice.selected.length > 4 ? choice.selected[0]?.path.split('/')[0] ?? '' : choice.selected.map(({ file }) => file.name).join(', ');
 }

@@ -7,8 +7,8 @@ import { TokenSpans } from './token-spans.js';
 const STRONGEST = 6;
 
 /**
- * The text as it streams: one span a token, tinted by its surprise. The spans carry `data-step`; one of them is in the
- * tab order, and the arrow keys walk from it.
+ * The text as it streams: one span per token, tinted by its surprise. The spans carry `data-step`; one of them is in the
+ * tab order, and the arrow keys move on from it.
  */
 export class Output {
   #container;
@@ -68,7 +68,7 @@ export class Output {
     this.#container.setAttribute('aria-busy', 'false');
   }
 
-  /** Marks the spans of a step; those of none where it is null. @param {number | null} step */
+  /** Marks the spans of a step; null marks none. @param {number | null} step */
   select(step) {
     for (const span of this.#container.querySelectorAll('.selected')) span.classList.remove('selected');
     this.#selected = step;
@@ -139,7 +139,7 @@ export class Output {
     if (this.#selected !== null) this.#current?.scrollIntoView({ block: 'nearest' });
   }
 
-  /** Keeps the end of the text in view if it was there until now; once a frame, because it asks for the layout. */
+  /** Keeps the end of the text in view if it was in view before; once per frame, because it needs the layout. */
   #follow() {
     if (this.#following) return;
     this.#following = true;
@@ -151,7 +151,7 @@ export class Output {
   }
 }
 
-/** The text of a token, its leading white space outside of the part that is tinted. @param {HTMLElement} span @param {string} text */
+/** The text of a token, with its leading white space outside the tint. @param {HTMLElement} span @param {string} text */
 function write(span, text) {
   const word = text.trimStart() || text;
   span.replaceChildren(text.slice(0, text.length - word.length), make('b', {}, word));
@@ -164,7 +164,7 @@ function stepOf(element) {
 }
 
 /**
- * The token of the next line that stands nearest below or above `from`.
+ * The token on the next line, above or below, that is nearest to `from`.
  * @param {HTMLElement[]} tokens from the nearest on
  * @param {HTMLElement} from
  */

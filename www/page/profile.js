@@ -16,7 +16,7 @@ const PARTS = [
 ];
 
 /**
- * Shows where the time from token to token went; nothing where it was not measured.
+ * Shows where the time per token went, or nothing if it was not measured.
  * @param {HTMLDetailsElement} fold @param {Profile | null} profile @param {Identity} [identity] what computed the steps
  */
 export function showProfile(fold, profile, identity) {
@@ -42,7 +42,7 @@ function table(profile) {
   const longest = Math.max(...times);
   const steps = `${integer(profile.steps)} step${profile.steps === 1 ? '' : 's'}`;
   return make('table', { class: 'profile' },
-    make('caption', {}, `${milliseconds(total)} from token to token, the mean of ${steps}.`),
+    make('caption', {}, `${milliseconds(total)} per token on average (${steps}).`),
     make('thead', {}, make('tr', {},
       make('th', { scope: 'col' }, 'stage'),
       make('td', { 'aria-hidden': 'true' }),
@@ -68,5 +68,5 @@ function bar(length) {
   return bar;
 }
 
-/** Two decimals, so that they stand under each other. @param {number} ms */
+/** Always two decimals, so that the points align. @param {number} ms */
 const hundredths = (ms) => (ms > 0 && ms < 0.005 ? '< 0.01' : ms.toFixed(2));

@@ -4,8 +4,8 @@ import { escapeStop } from './escapes.js';
 /** @typedef {import('../types/Settings.js').Settings} Settings */
 
 /**
- * Copies `text` and says so on the button. Where the clipboard is closed to the page (a sandboxed frame, an old
- * browser), the text is shown, selected, for the reader to copy.
+ * Copies `text` and says so on the button. If the page may not use the clipboard (in a sandboxed frame or an old browser),
+ * it shows the text, selected, for the user to copy.
  * @param {HTMLElement} button @param {string} text
  */
 export async function copy(button, text) {
@@ -35,7 +35,7 @@ export function save(button, name, text) {
   flash(button, 'Saved');
 }
 
-/** Shows `word` on the button for a moment, without moving its neighbours. @param {HTMLElement} button @param {string} word */
+/** Shows `word` on the button for a moment, at the same width. @param {HTMLElement} button @param {string} word */
 export function flash(button, word) {
   const text = (button.dataset.text ??= button.textContent ?? '');
   button.style.minWidth = `${button.offsetWidth}px`;

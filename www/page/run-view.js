@@ -16,7 +16,7 @@ import { Timeline } from './timeline.js';
 /** How long plot and figures may lag behind the text while it streams. */
 const REDRAW_MS = 200;
 
-/** One run as the page shows it: its text, the selected token, its times, and its record at the end. */
+/** One run on the page: its text, the selected token, its times and its record. */
 export class RunView {
   /** @type {{ record: RunRecord, latency: Latency } | null} The last finished run. */ last = null;
   /** @type {StepRecord[]} */ #steps = [];
@@ -105,7 +105,7 @@ export class RunView {
     byId('announcement').textContent = `Finished. ${sentence} ${tokens(record.token_ids.length)}.`;
     const show = () => showFigures(byId('numbers'), figures(ofRecord(record), latency));
     show();
-    // The last delta's frame is still to come.
+    // The frame of the last delta has not been shown yet.
     requestAnimationFrame(() => setTimeout(() => { if (this.last?.record === record) show(); }));
     showProfile(byId('profile', HTMLDetailsElement), record.profile, record.identity);
     showSettings(byId('effective'), record.settings);
@@ -118,13 +118,13 @@ export class RunView {
     if (this.#latency && this.#progress.generated > 0) this.#redraw();
   }
 
-  /** Nothing more comes, however the run ended. */
+  /** The run is over, whatever the reason. */
   end() {
     this.#output.end();
     this.#timeline.update();
     byId('prefill').hidden = true;
     this.#bar.hidden = true;
-    // The number of tokens is known now, and the selected one may have a next.
+    // Now the number of tokens is final, and the selected token may have a next one.
     if (this.#selected !== null) this.#inspector.show(this.#steps, this.#selected, this.#greedy);
   }
 

@@ -1,36 +1,40 @@
+<<<<<<< HEAD
 /** What belongs to a model among the files that were selected or dropped. */
 
 import { isCompanion, isIndex } from '../client/companions.js';
+=======
+/** Finds the files of one model among those that the user selected or dropped. */
+>>>>>>> 1dae36c (Say the page's last figures, errors and comments in plain sentences)
 
-/** @typedef {{ path: string, file: File }} Picked `path` has the folders in it, if a folder was given. */
+/** @typedef {{ path: string, file: File }} SelectedFile `path` includes the folders, if a folder was selected. */
 
 const WEIGHTS = /\.(safetensors|gguf)$/i;
 
 /**
- * @param {readonly Picked[]} picked
+ * @param {readonly SelectedFile[]} selected
  * @returns {{ name: string, files: File[] }}
  * @throws {Error} with a sentence
  */
-export function choose(picked) {
-  const folder = picked.some(({ path }) => path.includes('/'));
-  // Files chosen one by one are all meant; what is no model among them the worker knows by name.
-  const model = folder ? fromFolder(picked) : [...picked];
+export function modelFiles(selected) {
+  const folder = selected.some(({ path }) => path.includes('/'));
+  // Files selected one by one are all kept: if one of them is not a model, the worker names it.
+  const model = folder ? fromFolder(selected) : [...selected];
   const weights = model.find(({ file }) => WEIGHTS.test(file.name)) ?? model[0];
-  if (!weights) throw new Error('Nothing that was dropped is a file.');
+  if (!weights) throw new Error('No files were dropped.');
   const stem = weights.file.name.replace(WEIGHTS, '').replace(/-\d{5}-of-\d{5}$/, '');
   return { name: stem === 'model' ? weights.path.split('/').at(-2) ?? stem : stem, files: model.map(({ file }) => file) };
 }
 
-/** @param {readonly Picked[]} picked */
-function fromFolder(picked) {
+/** @param {readonly SelectedFile[]} selected */
+function fromFolder(selected) {
   const depth = ({ path = '' }) => path.split('/').length;
-  const weights = picked.filter(({ path }) => WEIGHTS.test(path)).sort((a, b) => depth(a) - depth(b));
+  const weights = selected.filter(({ path }) => WEIGHTS.test(path)).sort((a, b) => depth(a) - depth(b));
   const [first] = weights;
-  if (cached(picked) && (!first || first.file.size === 0)) {
-    throw new Error(`${picked[0]?.path.split('/')[0] ?? 'This'} is a folder of Hugging Face's cache. Its files are links, which a browser does not follow. `
-      + 'Choose the files in its folder blobs, or download the model with `hf download OWNER/NAME --local-dir FOLDER` and open that folder.');
+  if (cached(selected) && (!first || first.file.size === 0)) {
+    throw new Error(`${selected[0]?.path.split('/')[0] ?? 'This'} is a Hugging Face cache folder. Its files are links, which browsers do not follow. `
+      + 'Choose the files in its blobs folder, or download the model with `hf download OWNER/NAME --local-dir FOLDER` and open that folder.');
   }
-  if (!first) throw new Error(`The folder ${picked[0]?.path.split('/')[0] ?? ''} has no .safetensors or .gguf file.`);
+  if (!first) throw new Error(`The folder ${selected[0]?.path.split('/')[0] ?? ''} has no .safetensors or .gguf file.`);
   const home = parent(first);
   const here = weights.filter((file) => parent(file) === home);
   const tensors = here.filter(({ path }) => /\.safetensors$/i.test(path));
@@ -39,28 +43,34 @@ function fromFolder(picked) {
   if (chosen.length > 1 && !shards) {
     throw new Error(`The folder contains several models: ${chosen.map(({ file }) => file.name).join(', ')}. Open just one of them.`);
   }
+<<<<<<< HEAD
   const companions = picked.filter((file) => parent(file) === home && isCompanion(file.file.name)
     && (shards || !isIndex(file.file.name)));
   return [...chosen, ...(tensors.length > 0 ? companions : [])];
+=======
+  const beside = selected.filter((file) => parent(file) === home && BESIDE.test(file.file.name)
+    && (shards || !/\.index\.json$/i.test(file.file.name)));
+  return [...chosen, ...(tensors.length > 0 ? beside : [])];
+>>>>>>> 1dae36c (Say the page's last figures, errors and comments in plain sentences)
 }
 
 /**
- * Whether these are of a cache: its files lie in `blobs`, named by their hashes, and `snapshots` holds links to them.
- * @param {readonly Picked[]} picked
+ * Whether these come from Hugging Face's cache: `blobs` has the files, named by hash, and `snapshots` has links to them.
+ * @param {readonly SelectedFile[]} selected
  */
-const cached = (picked) => picked.some(({ path }) => /(^|\/)(blobs\/([0-9a-f]{40}|[0-9a-f]{64})|snapshots\/[0-9a-f]{40}\/.*|refs\/main)$/.test(path))
-  || picked.every(({ path }) => /^models--/.test(path));
+const cached = (selected) => selected.some(({ path }) => /(^|\/)(blobs\/([0-9a-f]{40}|[0-9a-f]{64})|snapshots\/[0-9a-f]{40}\/.*|refs\/main)$/.test(path))
+  || selected.every(({ path }) => /^models--/.test(path));
 
-/** @param {Picked} picked */
+/** @param {SelectedFile} selected */
 const parent = ({ path }) => path.slice(0, path.lastIndexOf('/') + 1);
 
 /** @param {Iterable<File>} files of an input */
 export const fromInput = (files) => [...files].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
 
 /**
- * Has to be called while the drop is handled: afterwards its items are gone.
+ * Must be called while the drop event is handled: afterwards its items are gone.
  * @param {DataTransfer} transfer
- * @returns {Promise<Picked[]>}
+ * @returns {Promise<SelectedFile[]>}
  */
 export async function fromDrop(transfer) {
   const items = [...transfer.items].filter(({ kind }) => kind === 'file');
@@ -69,13 +79,13 @@ export async function fromDrop(transfer) {
   return found.flat();
 }
 
-/** Subfolders of a repository hold other formats; deeper there is no model. @param {FileSystemDirectoryEntry} folder @param {string} path @returns {Promise<Picked[]>} */
+/** Subfolders of a repository hold other formats; there are no models deeper down. @param {FileSystemDirectoryEntry} folder @param {string} path @returns {Promise<SelectedFile[]>} */
 async function walk(folder, path) {
   const here = `${path}${folder.name}/`;
   const reader = folder.createReader();
-  /** @type {Picked[]} */ const found = [];
+  /** @type {SelectedFile[]} */ const found = [];
   for (;;) {
-    // Entries come by the hundred; an empty answer is the end.
+    // Entries come in batches of a hundred; an empty batch is the end.
     const entries = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
     if (entries.length === 0) return found;
     for (const entry of entries) {

@@ -7,7 +7,7 @@ import { cost, summarise } from './timeline-summary.js';
 /** @typedef {import('../types/StepRecord.js').StepRecord} StepRecord */
 /** @typedef {import('./timeline-summary.js').Chunk} Chunk */
 
-/** Milliseconds by position: the prefill apart, then a bar a step. */
+/** Milliseconds per position: the prefill in its own colour, then one bar per step. */
 export class Timeline {
   #parts;
   #onSelect;
@@ -43,7 +43,7 @@ export class Timeline {
     this.#prefill.push({ from: this.#prefill.at(-1)?.to ?? 0, to, ms });
   }
 
-  /** Draws what is there. */
+  /** Draws everything up to now. */
   update() {
     if (this.#prefill.length === 0) return;
     this.#parts.section.hidden = false;
@@ -115,7 +115,7 @@ export class Timeline {
     });
   }
 
-  /** The plot's upper end: a lone outlier may leave it, and then the readout and the table still tell it. @param {uPlot} self */
+  /** The plot's upper end. A single outlier may go beyond it; the readout and the table still show it. @param {uPlot} self */
   #top(self) {
     const values = [...(self.data[1] ?? []), ...(self.data[2] ?? [])].filter((value) => typeof value === 'number');
     if (values.length === 0) return 1;
@@ -145,7 +145,7 @@ export class Timeline {
     return step >= 0 && step < this.#steps.length ? step : null;
   }
 
-  /** Tells the step under the pointer. @param {number | null | undefined} position */
+  /** Shows the step under the pointer. @param {number | null | undefined} position */
   #read(position) {
     const step = this.#stepAt(position);
     const record = step === null ? undefined : this.#steps[step];
@@ -157,7 +157,7 @@ export class Timeline {
     if (this.#plot && plot.clientWidth > 0 && plot.clientWidth !== this.#plot.width) this.#rebuild();
   }
 
-  /** The table costs something, so it is made when it is opened. */
+  /** The table is large, so it is built only while it is open. */
   #fillTable() {
     const { table } = this.#parts;
     if (!table.open) return;
