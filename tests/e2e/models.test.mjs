@@ -44,7 +44,7 @@ for (const browser of BROWSERS) {
       await visit.reaches('ready');
       assert.equal((await visit.run('a b c', GREEDY)).text, text);
       assert.equal(host.requests.length, asked);
-      // The browser reports the broken connection by itself.
+      // The browser reports the broken connection too.
       visit.problems = visit.problems.filter((problem) => !/CONTENT_LENGTH_MISMATCH|ERR_INCOMPLETE/.test(problem));
       await visit.leave();
     });
@@ -53,7 +53,7 @@ for (const browser of BROWSERS) {
       const visit = await site.served();
       await visit.page.evaluate(() => { StorageManager.prototype.getDirectory = async () => { throw new DOMException('no', 'SecurityError'); }; });
       await load(visit, host.url('tiny.gguf').href);
-      assert.match(await visit.page.$eval('#notice', ({ textContent }) => textContent ?? ''), /not kept for the next visit/);
+      assert.match(await visit.page.$eval('#notice', ({ textContent }) => textContent ?? ''), /not saved for the next visit/);
       assert.equal((await visit.run('a b c', GREEDY)).reason, 'max_tokens');
       await visit.leave();
     });

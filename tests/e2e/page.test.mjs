@@ -108,10 +108,10 @@ for (const browser of BROWSERS) {
       await visit.hasWritten(20);
       await visit.panic('a panic on purpose');
       await visit.reaches('error');
-      await visit.page.waitForFunction(() => document.getElementById('error')?.textContent?.includes('you can go on'));
+      await visit.page.waitForFunction(() => document.getElementById('error')?.textContent?.includes('you can continue'));
       assert.match((await visit.result()).error, /a panic on purpose/);
       assert.equal((await visit.run(KING, { seed: 7, max_tokens: 20 })).text, before.text);
-      // The panic's text stands in the console too, where a developer looks first.
+      // The panic's text is in the console too, where a developer looks first.
       visit.problems = visit.problems.filter((problem) => !/a panic on purpose|unreachable/.test(problem));
       await visit.leave();
     });
