@@ -1,10 +1,6 @@
-<<<<<<< HEAD
-/** What belongs to a model among the files that were selected or dropped. */
+/** Finds the files of one model among those that the user selected or dropped. */
 
 import { isCompanion, isIndex } from '../client/companions.js';
-=======
-/** Finds the files of one model among those that the user selected or dropped. */
->>>>>>> 1dae36c (Say the page's last figures, errors and comments in plain sentences)
 
 /** @typedef {{ path: string, file: File }} SelectedFile `path` includes the folders, if a folder was selected. */
 
@@ -43,15 +39,9 @@ function fromFolder(selected) {
   if (chosen.length > 1 && !shards) {
     throw new Error(`The folder contains several models: ${chosen.map(({ file }) => file.name).join(', ')}. Open just one of them.`);
   }
-<<<<<<< HEAD
-  const companions = picked.filter((file) => parent(file) === home && isCompanion(file.file.name)
+  const companions = selected.filter((file) => parent(file) === home && isCompanion(file.file.name)
     && (shards || !isIndex(file.file.name)));
   return [...chosen, ...(tensors.length > 0 ? companions : [])];
-=======
-  const beside = selected.filter((file) => parent(file) === home && BESIDE.test(file.file.name)
-    && (shards || !/\.index\.json$/i.test(file.file.name)));
-  return [...chosen, ...(tensors.length > 0 ? beside : [])];
->>>>>>> 1dae36c (Say the page's last figures, errors and comments in plain sentences)
 }
 
 /**

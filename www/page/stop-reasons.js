@@ -1,11 +1,7 @@
 import { escapeStop } from './escapes.js';
 import { integer, milliseconds } from './format.js';
 
-<<<<<<< HEAD
-/** Each stop reason in a sentence. @param {import('../types/Record.js').Record} record @returns {string} */
-=======
-/** Why the run ended, in a sentence. @param {import('../types/Record').Record} record @returns {string} */
->>>>>>> 1dae36c (Say the page's last figures, errors and comments in plain sentences)
+/** Why the run ended, in a sentence. @param {import('../types/Record.js').Record} record @returns {string} */
 export function explain({ stop, settings, positions_processed }) {
   switch (stop?.reason) {
     case undefined: return 'The run failed here. The text it wrote is kept.';
