@@ -3,41 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assemble::{Assembled, assemble};
-use super::budget::{self, TensorMeta, precision_of};
+use super::budget::{self, precision_of};
 use super::header::{Header, trailing};
 use super::header_reader::HeaderReader;
-use super::index::Index;
+use super::known_model::{KnownModel, Options};
 use super::plan::{self, Plan, Planned};
 use super::tensor_reader::{LoadedTensor, Target, TensorReader};
 use super::tensors::{Role, TensorId, TensorKind};
 use super::weights_hash::WeightsHash;
-use super::{Format, Loaded, ModelFile, WeightsFile, foreign, gguf};
+use super::{Format, Loaded, ModelFile, WeightsFile, gguf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::matrix::{Layout, MatrixBuilder};
 use crate::gpt2::matrix::{Matrix, Precision};
 use crate::gpt2::{Config, Gpt2, memory};
-
-/// How to load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
-    /// What matrices are held in; `None` is as in the file, as [`load`](super::load) says. A matrix whose rows make no
-    /// blocks of 32 stays in f32, with a notice.
-    pub precision: Option<Precision>,
-    /// Bytes the model and its cache may take: what is left beside a model in use. The default is what 32-bit WebAssembly
-    /// can address.
-    pub memory_limit: u64,
-    /// Bytes that a model in use takes, which would be left if it were freed first.
-    pub held: u64,
-    /// Whether the weights' SHA-256 is computed on the way, as by default. It takes longer than all the rest; whoever
-    /// can read the files again may do so later, with a [`WeightsHash`].
-    pub fingerprint: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { precision: None, memory_limit: 1 << 32, held: 0, fingerprint: true }
-    }
-}
 
 /// Whether a file is to be read on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,28 +36,12 @@ pub enum Flow {
 /// What is kept is allocated once, when the data of its tensor begins. Beside it there are the header, pieces of a few
 /// rows, and at most one matrix in f32, where a file has it turned around and it is to be quantised.
 pub struct Loader {
-    options: Options,
-    config: Option<Config>,
-    index: Option<Index>,
-    streams: Vec<WeightsFile>,
-    names: Vec<String>,
-    /// Names of the streams that have come to their end.
+    known: KnownModel,
+    /// Names of the streams that were read to their end.
     ended: BTreeSet<String>,
     fingerprint: Option<WeightsHash>,
-    /// Streams whose header was read.
-    opened: BTreeSet<usize>,
-    /// Parts of a GGUF file whose header was read.
-    parts: Vec<u64>,
-    format: Option<Format>,
     open: Option<Open>,
-    found: BTreeMap<TensorId, TensorMeta>,
     held: BTreeMap<TensorId, LoadedTensor>,
-    tokenizer: Option<gguf::Tokenizer>,
-    notices: Vec<String>,
-    /// Bytes that the model needs, as far as the headers tell so far.
-    needed: u64,
-    /// Tensors that are no part of a GPT-2, and were not read.
-    left_out: Vec<String>,
     /// Bytes of weights taken.
     done: u64,
 }
@@ -114,40 +76,19 @@ impl Loader {
     /// `NotAModel` if the configuration is an HTML page or the like, else as [`Config::from_json`]; `DamagedModel` for
     /// a broken index, `MissingTensor` for a file it names that is not among the streams.
     pub fn new(companions: &[ModelFile<'_>], streams: Vec<WeightsFile>, options: Options) -> Result<Self> {
-        let config = companions.iter().find(|file| file.base_name() == "config.json");
-        let index = companions.iter().find(|file| file.base_name().ends_with(".safetensors.index.json"));
-        for file in config.into_iter().chain(index) {
-            foreign::refuse(file.base_name(), file.bytes)?;
-        }
-        let index = index.map(Index::read).transpose()?;
-        if let Some(index) = &index {
-            index.check_files(weights(&streams).map(|stream| stream.name.as_str()))?;
-        }
         Ok(Self {
-            options,
-            config: config.map(|file| Config::from_json(file.bytes)).transpose()?,
-            index,
-            names: streams.iter().map(|stream| stream.name.clone()).collect(),
-            streams,
+            known: KnownModel::new(companions, streams, options)?,
             ended: BTreeSet::new(),
             fingerprint: options.fingerprint.then(WeightsHash::default),
-            opened: BTreeSet::new(),
-            parts: Vec::new(),
-            format: None,
             open: None,
-            found: BTreeMap::new(),
             held: BTreeMap::new(),
-            tokenizer: None,
-            notices: Vec::new(),
-            needed: 0,
-            left_out: Vec::new(),
             done: 0,
         })
     }
 
     /// Adds notices for whoever uses the model, as [`classify`](super::classify) gives them.
     pub fn note(&mut self, notices: &[String]) {
-        self.notices.extend_from_slice(notices);
+        self.known.notices.extend_from_slice(notices);
     }
 
     /// Begins one of the streams.
@@ -155,12 +96,12 @@ impl Loader {
     /// # Errors
     /// `InvalidRequest` if another file is open, or this is none of the streams, or was there before.
     pub fn begin_file(&mut self, name: &str) -> Result<()> {
-        let file = self.streams.iter().position(|stream| stream.name == name);
-        let file = file.filter(|file| self.open.is_none() && !self.ended.contains(&self.names[*file]));
+        let file = self.known.streams.iter().position(|stream| stream.name == name);
+        let file = file.filter(|file| self.open.is_none() && !self.ended.contains(&self.known.names[*file]));
         let file = file.ok_or_else(|| {
             Error::new(ErrorKind::InvalidRequest, format!("{name} is none of the files that are to come now"))
         })?;
-        let reader = HeaderReader::new(name, self.streams[file].size);
+        let reader = HeaderReader::new(name, self.known.streams[file].size);
         self.open = Some(Open { file, taken: 0, stage: Stage::Header(reader) });
         Ok(())
     }
@@ -173,7 +114,7 @@ impl Loader {
     /// of a header before its numbers were held against the size of the file and the limit of memory.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Flow> {
         let mut open = self.open.take().ok_or_else(|| not_open("push"))?;
-        let stream = &self.streams[open.file];
+        let stream = &self.known.streams[open.file];
         open.taken += bytes.len() as u64;
         if let Some(size) = stream.size.filter(|size| open.taken > *size) {
             return Err(damaged(format!("{} goes on after the {size} bytes it should have", stream.name)));
@@ -193,9 +134,9 @@ impl Loader {
     /// Memory that was refused although the numbers said there is enough: it is in pieces, or the machine has less. Without
     /// the model in use there would be more.
     fn told_of_held(&self, error: Error) -> Error {
-        let Options { memory_limit, held, .. } = self.options;
-        if error.kind == ErrorKind::OutOfMemory && held > 0 && self.needed <= memory_limit {
-            return budget::beside(self.needed, memory_limit, held);
+        let Options { memory_limit, held, .. } = self.known.options;
+        if error.kind == ErrorKind::OutOfMemory && held > 0 && self.known.needed <= memory_limit {
+            return budget::beside(self.known.needed, memory_limit, held);
         }
         error
     }
@@ -221,7 +162,7 @@ impl Loader {
             let header = reader.end()?;
             self.header(&mut open, header)?;
         }
-        let name = &self.names[open.file];
+        let name = &self.known.names[open.file];
         if let Stage::Tensors(Tensors { at, plan, .. }) = &open.stage
             && let Some(next) = plan.front()
         {
@@ -231,7 +172,7 @@ impl Loader {
             )));
         }
         self.ended.insert(name.clone());
-        if let Some(fingerprint) = self.fingerprint.as_mut().filter(|_| !self.streams[open.file].tokenizer_only) {
+        if let Some(fingerprint) = self.fingerprint.as_mut().filter(|_| !self.known.streams[open.file].tokenizer_only) {
             fingerprint.end_file(name);
         }
         Ok(())
@@ -260,25 +201,18 @@ impl Loader {
 
     /// Bytes of weights taken, and how many there are, if that is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
-        (self.done, weights(&self.streams).map(|stream| stream.size).sum())
+        (self.done, self.known.weights().map(|stream| stream.size).sum())
     }
 
     /// The hyperparameters, once they are known.
     pub fn config(&self) -> Option<&Config> {
-        self.config.as_ref()
+        self.known.config.as_ref()
     }
 
-    /// Bytes that the model takes when it runs, held in `precision`, with the keys and values of a full context and
-    /// some working space. None before the headers are known.
+    /// The bytes that the model takes at run time with weights in `precision` (`None`: as in the file), including the
+    /// KV cache of a full context and some workspace. `None` before the headers are known.
     pub fn memory_needed(&self, precision: Option<Precision>) -> Option<u64> {
-        let config = self.config.as_ref()?;
-        let any = self.found.values().next()?;
-        let all = plan::all(&self.found, config).map(|id| {
-            let expected = || TensorMeta { shape: id.shape(config), dtype: any.dtype, file: 0 };
-            (id, self.found.get(&id).cloned().unwrap_or_else(expected))
-        });
-        let turns = self.format?.names().inputs_first;
-        Some(budget::needed(&all.collect(), Some(config), precision, turns))
+        self.known.memory_needed(precision)
     }
 
     /// The model.
@@ -286,96 +220,50 @@ impl Loader {
     /// # Errors
     /// `InvalidRequest` if a file is open or has not come.
     pub fn finish(self) -> Result<Loaded> {
-        if let Some(stream) = self.streams.iter().find(|stream| !self.ended.contains(&stream.name)) {
+        if let Some(stream) = self.known.streams.iter().find(|stream| !self.ended.contains(&stream.name)) {
             return Err(Error::new(ErrorKind::InvalidRequest, format!("{} has not come to its end", stream.name)));
         }
-        let (Some(config), Some(format)) = (self.config, self.format) else {
+        let (Some(config), Some(format)) = (self.known.config, self.known.format) else {
             return Err(Error::new(
                 ErrorKind::NotAModel,
                 "there is no weights file; give a .gguf or a .safetensors file",
             ));
         };
         let sha256 = self.fingerprint.map(WeightsHash::finish);
-        let mut notices = self.notices;
-        notices.extend(plan::without(&self.left_out));
-        notices.extend(budget::not_quantised(&self.found, self.options.precision, format));
+        let mut notices = self.known.notices;
+        notices.extend(plan::without(&self.known.left_out));
+        notices.extend(budget::not_quantised(&self.known.found, self.known.options.precision, format));
         let Assembled { network, precision, parameters } = assemble(&config, format.names(), self.held)?;
         let storage = budget::storage(precision, &config);
-        let memory_bytes = budget::held(&self.found, Some(&config), self.options.precision);
+        let memory_bytes = budget::held(&self.known.found, Some(&config), self.known.options.precision);
         let model = Gpt2::new(config, network, storage);
-        Ok(Loaded { model, tokenizer: self.tokenizer, format, precision, parameters, memory_bytes, sha256, notices })
+        Ok(Loaded {
+            model,
+            tokenizer: self.known.tokenizer,
+            format,
+            precision,
+            parameters,
+            memory_bytes,
+            sha256,
+            notices,
+        })
     }
 
     /// Takes in what a header says, and turns to the data behind it.
     fn header(&mut self, open: &mut Open, header: Header) -> Result<()> {
         let Stage::Header(reader) = std::mem::replace(&mut open.stage, Stage::Enough) else { return Ok(()) };
         let bytes = reader.into_bytes();
-        if self.streams[open.file].tokenizer_only {
-            self.tokenizer = Some(header.tokenizer?.ok_or_else(|| gguf::no_tokenizer(&self.names[open.file]))?);
+        if self.known.streams[open.file].tokenizer_only {
+            self.known.tokenizer =
+                Some(header.tokenizer?.ok_or_else(|| gguf::no_tokenizer(&self.known.names[open.file]))?);
             return Ok(());
         }
         let (data, end) = (bytes.len().min(usize::try_from(header.data).unwrap_or(usize::MAX)), header.end());
-        let plan = self.plan(open.file, header)?;
+        let plan = self.known.add_header(open.file, header)?;
         let mut tensors = Tensors { at: data as u64, end, plan, receiver: None };
         self.data(open.file, &mut tensors, &bytes[data..])?;
         open.stage = Stage::Tensors(tensors);
         Ok(())
-    }
-
-    /// Holds a header against all that is known of the model.
-    fn plan(&mut self, file: usize, header: Header) -> Result<Plan> {
-        let name = &self.names[file];
-        let several = weights(&self.streams).count();
-        if let Some(other) = self.format.replace(header.format)
-            && (other != header.format || (header.format == Format::Gguf && header.part.is_none()))
-        {
-            return Err(Error::new(
-                ErrorKind::UnsupportedModel,
-                format!(
-                    "{name} is one weights file too many; give one GGUF file, or the safetensors files of one model"
-                ),
-            ));
-        }
-        if let Some(part) = header.part {
-            self.parts.push(part.number);
-            if several == self.parts.len() || several as u64 != part.count {
-                part.check(name, &self.parts)?;
-            }
-        }
-        if let Some(config) = &header.config {
-            self.config = Some(config.clone()?);
-        }
-        if let Some(index) = &self.index {
-            index.check_tensors(name, header.tensors.iter().map(|tensor| tensor.name.as_str()))?;
-        }
-        // The first part may not know the shape of what is in another.
-        let config = self.config.as_ref().filter(|_| header.part.is_none());
-        let plan = plan::plan(&header, file, &self.names, config, &mut self.found, &mut self.left_out)?;
-        self.opened.insert(file);
-        let names = header.format.names();
-        if let Some(tokenizer) = header.tokenizer? {
-            self.tokenizer = Some(tokenizer);
-        }
-        if self.opened.len() == several {
-            let config = match self.config.take() {
-                Some(config) if header.part.is_some() => plan::join(config, &self.found, names)?,
-                Some(config) => config,
-                None => {
-                    let (config, notice) = plan::infer(&self.found, names)?;
-                    self.notices.push(notice);
-                    config
-                }
-            };
-            plan::check_complete(&self.found, &config, names)?;
-            self.config = Some(config);
-            gguf::check_vocabulary(self.tokenizer.as_ref(), self.config.as_ref())?;
-        }
-        let precision = self.options.precision;
-        let known = budget::needed(&self.found, None, precision, names.inputs_first);
-        let Options { memory_limit, held, .. } = self.options;
-        self.needed = self.memory_needed(precision).unwrap_or(known);
-        budget::check(self.needed, memory_limit, held)?;
-        Ok(plan)
     }
 
     /// Takes data of the tensors that `file` still has.
@@ -411,8 +299,8 @@ impl Loader {
                 return Ok(());
             }
         }
-        if self.format == Some(Format::Safetensors) && !bytes.is_empty() {
-            return Err(trailing(&self.names[file], tensors.end));
+        if self.known.format == Some(Format::Safetensors) && !bytes.is_empty() {
+            return Err(trailing(&self.known.names[file], tensors.end));
         }
         tensors.at += bytes.len() as u64;
         Ok(())
@@ -421,11 +309,11 @@ impl Loader {
     /// Room for a tensor whose data begins now.
     fn receiver(&self, planned: &Planned) -> Result<TensorReader> {
         let Some((id, dtype)) = planned.keep else { return Err(not_open("receiver")) };
-        let (shape, names) = (&self.found[&id].shape, self.format.map(Format::names));
+        let (shape, names) = (&self.known.found[&id].shape, self.known.format.map(Format::names));
         let turned = names.is_some_and(|names| names.turns(id));
         let (row, target) = match (id.role(), shape.as_slice()) {
             (Role::Embedding | Role::Linear, &[outputs, inputs]) => {
-                let precision = precision_of(self.options.precision, dtype, inputs);
+                let precision = precision_of(self.known.options.precision, dtype, inputs);
                 let order = if turned { Layout::Transposed } else { Layout::RowMajor };
                 let builder = match self.twin(id) {
                     Some(twin) if twin.precision() == precision && twin.shape() == (outputs, inputs) => {
@@ -455,10 +343,6 @@ impl Loader {
     }
 }
 
-fn weights(streams: &[WeightsFile]) -> impl Iterator<Item = &WeightsFile> {
-    streams.iter().filter(|stream| !stream.tokenizer_only)
-}
-
 fn not_open(call: &str) -> Error {
     Error::new(ErrorKind::InvalidRequest, format!("no file is open for `{call}`; begin one first"))
 }
@@ -477,7 +361,7 @@ pub(super) fn held_in_f32(config: &[u8], weights: &[u8]) -> BTreeMap<TensorId, c
     loader.begin_file("model").unwrap();
     loader.push(weights).unwrap();
     loader.end_file().unwrap();
-    let Loader { held, found, .. } = loader;
+    let Loader { held, known, .. } = loader;
     let tensor = |(id, held)| {
         let numbers = match held {
             LoadedTensor::Vector(numbers) => numbers,
@@ -487,7 +371,7 @@ pub(super) fn held_in_f32(config: &[u8], weights: &[u8]) -> BTreeMap<TensorId, c
                 rows
             }
         };
-        let shape = found[&id].shape.as_slice();
+        let shape = known.found[&id].shape.as_slice();
         (id, candle_core::Tensor::from_vec(numbers, shape, &candle_core::Device::Cpu).unwrap())
     };
     held.into_iter().map(tensor).collect()

@@ -50,6 +50,7 @@ mod header;
 mod header_reader;
 mod index;
 mod kinds;
+mod known_model;
 mod loader;
 mod names;
 #[cfg(test)]
@@ -67,7 +68,8 @@ pub use classify::{Classified, FilePrefix, SNIFF_BYTES, WeightsFile, classify};
 pub use header::{Header, TensorInfo};
 pub use header_reader::HeaderReader;
 pub use kinds::Split;
-pub use loader::{Flow, Loader, Options};
+pub use known_model::Options;
+pub use loader::{Flow, Loader};
 pub use weights_hash::WeightsHash;
 
 use super::{Gpt2, Precision};
