@@ -1,38 +1,38 @@
-//! Activations rounded to 8 bits, a block of 32 with one scale.
+//! Activations quantised to 8 bits, in blocks of 32 with one scale.
 
 use super::BLOCK;
 
-/// A block of activations. What it holds, beside the scale, is the business of the kernel that prepared it.
+/// A block of activations. Only the kernel that prepared it knows the layout of `bytes` and the meaning of `start`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub struct ActivationBlock {
     pub(super) bytes: [u8; 2 * BLOCK],
-    /// What the sum of products begins with.
+    /// Initial value of the integer sum.
     pub(super) start: i32,
-    /// What the integers are multiplied by.
+    /// The scale: an integer times it is the activation.
     pub(super) scale: f32,
 }
 
 impl ActivationBlock {
-    /// To be written over.
+    /// A placeholder for buffers.
     pub const EMPTY: Self = Self { bytes: [0; 2 * BLOCK], start: 0, scale: 0.0 };
 }
 
-/// Numbers that are all below this count as zeros: the inverse of their scale would be infinite.
+/// A block whose `max_abs` is below this is quantised to zeros: the inverse of its scale would be infinite.
 pub const TINY: f32 = 1e-30;
 
-/// The nearest integer to a number below 2^22, of equally near ones the even.
+/// Rounds a number below 2^22 to the nearest integer, ties to even.
 #[inline(always)]
 pub fn round(number: f32) -> i32 {
-    /// Added, it leaves the nearest integer in the lowest bits of the sum.
+    /// After adding it, the lowest bits of the sum are the nearest integer.
     const SHIFT: f32 = (3u32 << 22) as f32;
     (number + SHIFT).to_bits().wrapping_sub(SHIFT.to_bits()) as i32
 }
 
-/// The largest absolute value among numbers; NaN if one of them is.
+/// The maximum absolute value; NaN if a number is NaN.
 #[inline(always)]
 pub fn max_abs(numbers: &[f32]) -> f32 {
-    // The bits of sizes are in the order of the sizes, with infinity and then NaN at the end.
+    // The bit patterns of non-negative floats are ordered like the floats, then infinity, then NaN.
     let (fours, rest) = numbers.as_chunks::<4>();
     let mut max_abs = [0; 4];
     for four in fours {
@@ -40,13 +40,12 @@ pub fn max_abs(numbers: &[f32]) -> f32 {
             *max_abs = number.abs().to_bits().max(*max_abs);
         }
     }
-    let sizes = max_abs.into_iter().chain(rest.iter().map(|number| number.abs().to_bits()));
-    f32::from_bits(sizes.fold(0, u32::max))
+    let bits = max_abs.into_iter().chain(rest.iter().map(|number| number.abs().to_bits()));
+    f32::from_bits(bits.fold(0, u32::max))
 }
 
-/// The nearest integers in -127..=127, of equally near ones the even, and the scale that makes numbers of them again:
-/// a 127th of the largest absolute value. A block with NaN in it gets a scale that is NaN, one with an infinite number one that is
-/// infinite, so that no product with it is finite by accident.
+/// Quantises a block to integers in -127..=127 (ties to even) and a scale of `max_abs / 127`. NaN in a block makes its
+/// scale NaN, and infinity makes it infinite, so that the product shows it.
 pub fn quantise(x: &[f32; BLOCK]) -> ([i8; BLOCK], f32) {
     let max_abs = max_abs(x);
     let inverse = if max_abs < TINY { 0.0 } else { 127.0 / max_abs };
@@ -76,7 +75,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_not_finite_shows(at in 0..BLOCK, other in 0..BLOCK) {
+        fn nan_and_infinity_reach_the_scale(at in 0..BLOCK, other in 0..BLOCK) {
             let mut x = [1.0; BLOCK];
             x[other] = f32::INFINITY;
             prop_assert_eq!(quantise(&x).1, f32::INFINITY);
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_zeros() {
+    fn tiny_blocks_become_zeros() {
         for x in [[0.0; BLOCK], [f32::from_bits(1); BLOCK], [-1e-38; BLOCK]] {
             assert_eq!(quantise(&x).0, [0; BLOCK]);
         }

@@ -1,28 +1,26 @@
-//! Products with rows of integers that come one after the other, as the keys and values of positions do, in
-//! exact integers.
+//! Dot products and weighted sums over cached keys and values, in exact integers.
 //!
-//! Of keys four positions lie side by side, of values two, so that in both a sum grows in a lane of its own. Keys are
-//! read in four places at a time, a quarter of the rows apart: as with the weights, one reader alone gets little more
-//! than half of what the memory gives. Values are read from the first to the last: there are only so many of one scale,
-//! too few for places that are worth fetching ahead.
+//! Keys are interleaved in groups of four positions and values in pairs, so that each sum has its own vector lane. Keys
+//! are read at four places at a time, a quarter of the rows apart: a single reader reaches little more than half of the
+//! memory bandwidth. Values are read in order, because only a few rows share one scale and prefetching does not pay off.
 
-/// Two neighbours of each of four rows: `[row][neighbour]`.
+/// Two adjacent numbers of four rows: `[row][column % 2]`.
 pub type KeyGroup = [[i16; 2]; 4];
 
-/// Of two rows, the same number of each.
+/// The numbers of two rows in the same column.
 pub type ValuePair = [i8; 2];
 
-/// Places that are read at a time.
+/// Number of places read at a time.
 const READERS: usize = 4;
 
-/// The products of rows with `x`, each times the row's scale and `factor`: `scales` and `out` have one element for every
-/// four rows, and `rows` as many for each of them as `x` has pairs of numbers.
+/// The dot product of each row with `x`, times the row's scale and `factor`: the `q · k` of attention.
 ///
-/// Sums must stay in 32 bits: the greatest number of a row, the greatest of `x` and the length of `x` together.
+/// Shapes: `rows` is `[rows / 4, x.len()]`; `scales` and `out` are `[rows / 4]` with four lanes each. The sums must fit
+/// into 32 bits: the maximum of `rows` times the maximum of `x` times `2 * x.len()` is below 2^31.
 pub fn qk_dot(rows: &[KeyGroup], x: &[[i16; 2]], scales: &[[f32; 4]], factor: f32, out: &mut [[f32; 4]]) {
     let (len, apart) = (x.len(), out.len() / READERS);
     let group = |index: usize| &rows[index * len..][..len];
-    // Here, because a scale that is not in the processor's cache is fetched while the next products are made.
+    // Scales are applied here so that a cache miss on them overlaps with the next dot products.
     let scaled =
         |index: usize, sums: [i32; 4]| core::array::from_fn(|row| sums[row] as f32 * (scales[index][row] * factor));
     for first in 0..apart {
@@ -37,12 +35,12 @@ pub fn qk_dot(rows: &[KeyGroup], x: &[[i16; 2]], scales: &[[f32; 4]], factor: f3
     }
 }
 
-/// Adds to `sums` the rows of `pairs` (`[weights.len(), sums.len()]`, two rows in each) times their weights. `sums` is
-/// a multiple of 4 long, and there is at least one weight.
+/// Adds the rows of `pairs`, each times its weight, to `sums`: the `softmax · V` of attention.
 ///
-/// Sums must stay in 32 bits: the sizes of all weights together are less than 2^31 / 128.
+/// `pairs` has the shape `[weights.len(), sums.len()]`, two rows in each element. The length of `sums` is a multiple of
+/// 4, and `weights` is not empty. The sums must fit into 32 bits: the absolute weights add up to less than 2^31 / 128.
 pub fn add_weighted_values(sums: &mut [i32], pairs: &[ValuePair], weights: &[[i16; 2]]) {
-    /// Vectors of sums that grow in registers while one pass runs over the rows.
+    /// Vectors of sums that stay in registers during one pass over the rows.
     const VECTORS: usize = 8;
     let width = sums.len();
     debug_assert!(width.is_multiple_of(4) && pairs.len() == width * weights.len());
@@ -66,7 +64,7 @@ use simd128::{add_columns, products};
 mod scalar {
     use super::{KeyGroup, ValuePair};
 
-    /// Of each of `R` groups of four rows with `x`.
+    /// The dot products of `x` with the four rows of each of `R` groups.
     pub fn products<const R: usize>(groups: [&[KeyGroup]; R], x: &[[i16; 2]]) -> [[i32; 4]; R] {
         groups.map(|rows| {
             let mut sums = [0; 4];
@@ -79,7 +77,7 @@ mod scalar {
         })
     }
 
-    /// The first columns of rows that are `width` long.
+    /// Adds the first `4 * V` columns of the rows, which are `width` long, times their weights.
     pub fn add_columns<const V: usize>(
         sums: &mut [[i32; 4]; V],
         pairs: &[ValuePair],
@@ -102,7 +100,7 @@ mod simd128 {
 
     use super::{KeyGroup, ValuePair};
 
-    /// Of each of `R` groups of four rows with `x`.
+    /// The dot products of `x` with the four rows of each of `R` groups.
     pub fn products<const R: usize>(groups: [&[KeyGroup]; R], x: &[[i16; 2]]) -> [[i32; 4]; R] {
         let groups = groups.map(|rows| &rows[..x.len()]);
         let mut sums = [i32x4_splat(0); R];
@@ -123,14 +121,14 @@ mod simd128 {
         })
     }
 
-    /// The first `4 * V` columns of rows that are `width` long.
+    /// Adds the first `4 * V` columns of the rows, which are `width` long, times their weights.
     pub fn add_columns<const V: usize>(
         sums: &mut [[i32; 4]; V],
         pairs: &[ValuePair],
         weights: &[[i16; 2]],
         width: usize,
     ) {
-        // All that is read below lies in these two.
+        // Bounds checks: everything read below is inside these two slices.
         let Some(last) = weights.len().checked_sub(1) else { return };
         let (pairs, weights) = (&pairs[..last * width + 4 * V], &weights[..=last]);
         // SAFETY: four 32-bit numbers are a vector.
@@ -143,7 +141,7 @@ mod simd128 {
                 *sum = i32x4_add(*sum, i32x4_dot_i16x8(pairs, weights));
             }
         };
-        // Two rows at a time, for the loop's own instructions are a quarter of those of a row.
+        // Unrolled by two rows: the loop overhead is a quarter of a row's instructions.
         let (mut row, mut weight) = (pairs.as_ptr(), weights.as_ptr());
         for _ in 0..weights.len() / 2 {
             add(row, weight);

@@ -1,23 +1,24 @@
-//! The exponential function in 32-bit floats, for whole slices: [`exp`] for softmax and activations, [`exp2`] for the
-//! weights of tokens. Both split off a power of two in the same way. Neither has branches or tables, so that the compiler
-//! makes vector instructions of a loop over it, and both are made of additions and products alone, so that they are the
-//! same to the bit on every machine and in every build, which the standard library does not promise.
+//! Exponential functions in 32-bit floats: [`exp`] for softmax and activations, [`exp2`] for the weights of tokens.
+//!
+//! Both split off a power of two and evaluate a polynomial. They have no branches or tables, so loops over them
+//! vectorise, and they only add and multiply, so the result is bit-identical on every machine and in every build, which
+//! the standard library does not guarantee.
 
 use core::f32::consts::LOG2_E;
 
-/// Added to a number below 2^22 it leaves the nearest whole number in the lowest bits of the sum.
+/// After adding it to a number below 2^22, the lowest bits of the sum are the nearest integer.
 const SHIFT: f32 = (3u32 << 22) as f32;
 
-/// ln 2 in two parts: products of the first, which ends in zero bits, with an exponent are exact.
+/// ln 2 in two parts (Cody and Waite). The first ends in zero bits, so its product with an exponent is exact.
 const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 
-/// 1/7!, 1/6!, ... 1/0!: Taylor's series, which is wrong by less than r^8 / 8! < 6e-9.
+/// 1/7!, 1/6!, ... 1/0!: the Taylor series, with an error below r^8 / 8! < 6e-9.
 const TAYLOR: [f32; 8] = [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0];
 
-/// Below the first the result is 0, above the second infinite.
+/// `exp` is 0 below the first and infinite above the second.
 const ENDS: [f32; 2] = [-87.0, 88.3];
 
-/// `exp(x)` to a relative error of 3e-7; below -87 it is 0, above 88.3 infinite, and of NaN it is NaN.
+/// `exp(x)` with a relative error up to 3e-7. It is 0 below -87, infinite above 88.3, and NaN for NaN.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
     // exp(x) = 2^n exp(r) with |r| <= ln 2 / 2.
@@ -34,17 +35,17 @@ pub fn exp(x: f32) -> f32 {
     if x.is_nan() { x } else { scaled }
 }
 
-/// `2^x` for `x` up to 0, to a relative error of 2e-7; from -127 down it is 0. Exactly 1 for 0.
+/// `2^x` for `x <= 0` with a relative error up to 2e-7. It is 0 for `x <= -127` and exactly 1 for 0.
 #[inline(always)]
 pub fn exp2(x: f32) -> f32 {
-    /// 2^f for |f| <= 1/2, highest power first: of all such polynomials through (0, 1) the one with the least relative
-    /// error, 3e-9 before rounding.
+    /// The minimax polynomial of 2^f through (0, 1) for |f| <= 1/2, highest power first. Its relative error is 3e-9
+    /// before rounding.
     const POWERS: [f32; 7] =
         [1.559_468e-4, 1.340_664_4e-3, 9.617_693e-3, 5.550_310_6e-2, 2.402_265_3e-1, 6.931_472e-1, 1.0];
 
-    // At -127, f is 0 and the sum of exponents at the end is that of 0.
+    // At -127, f is 0 and the exponent bits of the result are those of 0.
     let x = if x > -127.0 { x } else { -127.0 };
-    // 2^x = 2^n 2^f, n whole.
+    // 2^x = 2^n 2^f with an integer n.
     let shifted = x + SHIFT;
     let f = x - (shifted - SHIFT);
     let power = POWERS.iter().fold(0.0, |sum, coefficient| sum * f + coefficient);
@@ -57,7 +58,7 @@ fn times_power_of_two(number: f32, shifted: f32) -> f32 {
     f32::from_bits(number.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
-/// Makes `exp(number)` of each number.
+/// Replaces each number by its [`exp`].
 pub fn exp_all(numbers: &mut [f32]) {
     #[cfg(target_feature = "simd128")]
     let numbers = vectors::exp_all_pairs(numbers);
@@ -66,14 +67,15 @@ pub fn exp_all(numbers: &mut [f32]) {
     }
 }
 
-/// Makes `exp(number - greatest)` of numbers, none of which is above `greatest`; gives their sum. It grows in four lanes
-/// that do not wait for one another, and those and what is left of the numbers are added then.
-pub fn exp_each(numbers: &mut [f32], greatest: f32) -> f32 {
+/// Replaces each number by `exp(number - max)` and returns their sum. No number may be above `max`.
+///
+/// The sum has four independent lanes; the lanes and then the last numbers are added at the end.
+pub fn exp_each(numbers: &mut [f32], max: f32) -> f32 {
     let mut sums = [0.0; 4];
     #[cfg(target_feature = "simd128")]
-    let numbers = vectors::exp_pairs(numbers, greatest, &mut sums);
+    let numbers = vectors::exp_pairs(numbers, max, &mut sums);
     let exp_of = |number: &mut f32| {
-        *number = exp(*number - greatest);
+        *number = exp(*number - max);
         *number
     };
     let (fours, rest) = numbers.as_chunks_mut::<4>();
@@ -96,17 +98,17 @@ mod vectors {
 
     use super::{ENDS, LN_2, SHIFT, TAYLOR};
 
-    /// What the vectors are computed with. It lies in memory, where the compiler must not see through it: an engine
-    /// makes a constant of the code anew wherever it is used, of three instructions each.
+    /// The constants, as vectors. They are loaded through [`black_box`] so that they are not inlined: engines rebuild
+    /// an inlined constant at each use, with three instructions.
     struct Constants {
-        least: v128,
-        most: v128,
+        min: v128,
+        max: v128,
         infinite: v128,
         log2_e: v128,
         shift: v128,
         ln_2: [v128; 2],
         taylor: [v128; 8],
-        /// What lies between an exponent and its bits.
+        /// The exponent bias.
         bias: v128,
     }
 
@@ -115,8 +117,8 @@ mod vectors {
     }
 
     static CONSTANTS: Constants = Constants {
-        least: splat(ENDS[0]),
-        most: splat(ENDS[1]),
+        min: splat(ENDS[0]),
+        max: splat(ENDS[1]),
         infinite: splat(f32::INFINITY),
         log2_e: splat(LOG2_E),
         shift: splat(SHIFT),
@@ -133,7 +135,7 @@ mod vectors {
         bias: i32x4(127, 127, 127, 127),
     };
 
-    /// As [`exp_all`](super::exp_all) for the first numbers; gives the rest, which are fewer than eight.
+    /// [`exp_all`](super::exp_all) for pairs of vectors. Returns the remaining numbers, fewer than eight.
     pub fn exp_all_pairs(numbers: &mut [f32]) -> &mut [f32] {
         let (eights, rest) = numbers.as_chunks_mut::<8>();
         let constants = black_box(&CONSTANTS);
@@ -143,26 +145,25 @@ mod vectors {
                 // SAFETY: four floats are a vector.
                 unsafe {
                     let x = v128_load(four);
-                    let within = exp(f32x4_pmin(x, constants.most), constants);
-                    v128_store(four, v128_bitselect(constants.infinite, within, f32x4_gt(x, constants.most)));
+                    let within = exp(f32x4_pmin(x, constants.max), constants);
+                    v128_store(four, v128_bitselect(constants.infinite, within, f32x4_gt(x, constants.max)));
                 }
             }
         }
         rest
     }
 
-    /// As [`exp_each`](super::exp_each) for the first numbers; gives the rest, which are fewer than eight. Two vectors at
-    /// a time, which do not wait for one another.
-    pub fn exp_pairs<'a>(numbers: &'a mut [f32], greatest: f32, sums: &mut [f32; 4]) -> &'a mut [f32] {
+    /// [`exp_each`](super::exp_each) for pairs of independent vectors. Returns the remaining numbers, fewer than eight.
+    pub fn exp_pairs<'a>(numbers: &'a mut [f32], max: f32, sums: &mut [f32; 4]) -> &'a mut [f32] {
         let (eights, rest) = numbers.as_chunks_mut::<8>();
-        let (constants, greatest) = (black_box(&CONSTANTS), f32x4_splat(greatest));
+        let (constants, max) = (black_box(&CONSTANTS), f32x4_splat(max));
         let mut sum = f32x4_splat(0.0);
         for eight in eights {
             for four in eight.as_chunks_mut::<4>().0 {
                 let four = four.as_mut_ptr().cast::<v128>();
                 // SAFETY: four floats are a vector.
                 unsafe {
-                    let power = exp(f32x4_sub(v128_load(four), greatest), constants);
+                    let power = exp(f32x4_sub(v128_load(four), max), constants);
                     sum = f32x4_add(sum, power);
                     v128_store(four, power);
                 }
@@ -173,18 +174,18 @@ mod vectors {
         rest
     }
 
-    /// The same operations as [`exp`](super::exp), in the same order, but for two: no number is above the upper end, and
-    /// 2^n is a factor. That is the same where the result is not below the normal numbers, which none above the lower
-    /// end is, and it leaves NaN what it is.
+    /// The operations of [`exp`](super::exp) in the same order, with two differences: numbers are not above the upper
+    /// limit, and 2^n is a factor instead of an addition to the exponent. Both give the same bits, because no result
+    /// above the lower limit is subnormal, and the product keeps NaN.
     #[inline(always)]
     fn exp(x: v128, constants: &Constants) -> v128 {
-        let Constants { least, log2_e, shift, ln_2, taylor, bias, .. } = constants;
-        let shifted = f32x4_add(f32x4_mul(f32x4_pmax(x, *least), *log2_e), *shift);
+        let Constants { min, log2_e, shift, ln_2, taylor, bias, .. } = constants;
+        let shifted = f32x4_add(f32x4_mul(f32x4_pmax(x, *min), *log2_e), *shift);
         let n = f32x4_sub(shifted, *shift);
         let r = ln_2.iter().fold(x, |r, part| f32x4_sub(r, f32x4_mul(n, *part)));
         let power = taylor[1..].iter().fold(taylor[0], |power, term| f32x4_add(f32x4_mul(power, r), *term));
         let scaled = f32x4_mul(power, i32x4_shl(i32x4_add(shifted, *bias), 23));
-        v128_andnot(scaled, f32x4_lt(x, *least))
+        v128_andnot(scaled, f32x4_lt(x, *min))
     }
 }
 

@@ -1,20 +1,20 @@
-//! The product in 32-bit floats: the reference.
+//! Matrix products in 32-bit floats: the reference.
 //!
-//! A matrix is cut into panels of [`PANEL`] outputs, each panel stored input by input. The product passes through memory
-//! in one direction, has one vector lane per output, and so needs no sum across lanes.
+//! A matrix is split into panels of [`PANEL`] outputs, and each panel is stored input by input. The product reads memory
+//! sequentially and has one vector lane per output, so it needs no horizontal sums.
 
-/// Outputs whose weights lie side by side.
+/// Number of outputs whose weights are interleaved.
 pub const PANEL: usize = 8;
 
-/// Panels that one row of activations is multiplied with at a time, from as many places of the matrix: one reader alone
-/// gets little more than half of the memory's bandwidth.
+/// Number of panels that one row of activations is multiplied by at a time, spread over the matrix: a single reader
+/// reaches little more than half of the memory bandwidth.
 pub const READERS: usize = 4;
 
-/// Panels, and rows of activations, that share one reading of each other.
+/// Panels and rows of activations in a tile.
 const TILE: (usize, usize) = (2, 2);
 
-/// `x` (`[n, inputs]`) times the transposed matrix in `panels` (`[outputs / PANEL, inputs, PANEL]`, the first rounded up),
-/// into `out` (`[n, outputs]`). A row of the result does not depend on the other rows.
+/// Multiplies `x` (`[n, inputs]`) by the transposed matrix in `panels` (`[ceil(outputs / PANEL), inputs, PANEL]`) and
+/// writes `out` (`[n, outputs]`). A row of the result does not depend on the other rows.
 pub fn matmul_t(panels: &[f32], x: &[f32], inputs: usize, out: &mut [f32], outputs: usize) {
     let matrix = Panels { numbers: panels.as_chunks().0, inputs, outputs };
     if x.len() == inputs {
@@ -32,7 +32,7 @@ struct Panels<'a> {
 }
 
 impl Panels<'_> {
-    /// All panels, `P` at a time, and then those that are left; for each, all rows, `N` at a time.
+    /// All panels in groups of `P`, then the remaining ones; for each group, all rows in groups of `N`.
     fn all<const P: usize, const N: usize>(self, x: &[f32], out: &mut [f32]) {
         let panels = self.outputs.div_ceil(PANEL);
         let apart = panels / P;
@@ -56,7 +56,7 @@ impl Panels<'_> {
         }
     }
 
-    /// `N` rows of activations times `P` panels; each lane sums over the inputs in their order, whatever `N` and `P` are.
+    /// `N` rows of activations times `P` panels. Each lane sums over the inputs in order, for any `N` and `P`.
     #[inline(always)]
     fn tile<const P: usize, const N: usize>(self, panels: [usize; P], xs: &[f32], out: &mut [f32]) {
         let weights = panels.map(|panel| &self.numbers[panel * self.inputs..][..self.inputs]);

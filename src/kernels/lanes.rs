@@ -1,5 +1,5 @@
-//! What the kernels in vectors of 128 bits share: the way through the blocks of a tile. Each says what it does with eight
-//! inputs, and what it makes of a block's sums.
+//! The loop over the blocks of a tile that all 128-bit kernels share. A kernel supplies the products of eight inputs and
+//! the reduction of a block's sums.
 
 use core::arch::wasm32::{
     f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, v128, v128_load, v128_load32_splat, v128_store,
@@ -10,28 +10,28 @@ use super::{ActivationBlock, BLOCK, GROUP, Kernel, PackedBlock};
 
 /// The part of a kernel that differs by instruction set.
 pub trait Lanes {
-    /// The blocks of weights it takes.
+    /// See [`Kernel::PackedBlock`].
     type PackedBlock: PackedBlock;
 
-    /// [`Kernel::ROWS_PER_TILE`].
+    /// See [`Kernel::ROWS_PER_TILE`].
     const ROWS_PER_TILE: usize;
 
-    /// What grows while a block is passed through, for one group of outputs and one row of activations.
+    /// The accumulator of a block, for one group of outputs and one row of activations.
     type Sum: Copy;
 
-    /// Bytes that eight inputs of a group's weights take.
+    /// Bytes of eight inputs of a group's weights.
     const WEIGHT_BYTES: usize;
 
-    /// Bytes that eight prepared activations take.
+    /// Bytes of eight prepared activations.
     const X_BYTES: usize;
 
-    /// [`Kernel::prepare`].
+    /// See [`Kernel::prepare`].
     fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock;
 
-    /// The sum that a block begins with, where that of its products is to begin with `start` in each lane.
+    /// The initial accumulator of a block, given the initial sum in each lane.
     fn start(start: v128) -> Self::Sum;
 
-    /// Adds the products of eight inputs.
+    /// Adds the products of eight inputs to `sums`.
     ///
     /// # Safety
     /// [`WEIGHT_BYTES`](Self::WEIGHT_BYTES) may be read from each of `weights`, and [`X_BYTES`](Self::X_BYTES) from each of
@@ -42,7 +42,7 @@ pub trait Lanes {
         x: [*const u8; N],
     );
 
-    /// The sum of products of each of the four outputs, once the block is passed through.
+    /// Reduces the accumulator of a block to one sum for each of the four outputs.
     fn products(sum: Self::Sum) -> v128;
 }
 
@@ -68,8 +68,8 @@ impl<L: Lanes> Kernel for L {
         let mut x = x.map(|row| row.as_ptr().cast::<u8>());
         let mut sums = [[f32x4_splat(0.0); N]; G];
         for _ in 0..blocks {
-            // SAFETY: so many blocks are in each row, a block of weights is four scales behind its eights, and a block of
-            // activations begins with its numbers.
+            // SAFETY: each row has this many blocks. In a block of weights four scales follow the integers, and a block
+            // of activations begins with its integers.
             unsafe {
                 let splat = |at: usize| x.map(|x| v128_load32_splat(x.add(at).cast()));
                 let scales = splat(offset_of!(ActivationBlock, scale));
@@ -103,10 +103,10 @@ impl<L: Lanes> Kernel for L {
     }
 }
 
-/// Four bytes of each of `x`, in all four lanes.
+/// Splats the four bytes at an offset of each of `x` to all four lanes.
 ///
 /// # Safety
-/// They may be read.
+/// These bytes may be read.
 #[inline(always)]
 pub unsafe fn splats<const N: usize>(x: [*const u8; N], at: usize) -> [v128; N] {
     // SAFETY: the caller's promise.

@@ -1,15 +1,15 @@
-//! A whole matrix times rows of activations.
+//! Matrix products of activations with quantised weights, tiled over outputs and rows.
 
 use core::hint::black_box;
 
 use super::activations::quantise;
 use super::{ActivationBlock, BLOCK, EIGHTS, GROUP, Kernel};
 
-/// `x` (`[n, inputs]`) times the transposed matrix `weights` (`[outputs / GROUP, inputs / BLOCK]`, both rounded up to
-/// whole ones), into `out` (`[n, outputs]`). `quantised` is room for a block of each 32 numbers in `x`. One row of
-/// activations is multiplied with the outputs of `readers` places at a time, one of [`READERS`](super::READERS).
+/// Multiplies `x` (`[n, inputs]`) by the transposed matrix `weights` (`[ceil(outputs / GROUP), inputs / BLOCK]`) and
+/// writes `out` (`[n, outputs]`). `quantised` is a workspace of one block for every 32 numbers of `x`. For a single row
+/// of activations, the weights are read at `readers` places at a time, one of [`READERS`](super::READERS).
 ///
-/// A row of the result is the same whatever other rows there are, and for any number of readers.
+/// A row of the result depends neither on the other rows nor on the number of readers.
 pub fn matmul_t<K: Kernel>(
     weights: &[K::PackedBlock],
     x: &[f32],
@@ -25,7 +25,7 @@ pub fn matmul_t<K: Kernel>(
     shape.multiply::<K>(weights, quantised, out);
 }
 
-/// Refuses slices that do not belong together.
+/// Checks that the lengths of the slices fit together.
 ///
 /// # Panics
 /// If they do not.
@@ -37,7 +37,7 @@ pub fn check<W>(weights: &[W], x: &[f32], inputs: usize, quantised: &[Activation
     assert_eq!(quantised.len(), rows * (inputs / BLOCK), "blocks of {rows} rows");
 }
 
-/// Rounds `x`, and lays out each block of it as a kernel reads it.
+/// Quantises `x` and lays out each block for a kernel.
 #[inline(always)]
 pub fn prepare(kernel: fn(&[i8; BLOCK], f32) -> ActivationBlock, x: &[f32], quantised: &mut [ActivationBlock]) {
     for (x, block) in x.as_chunks::<BLOCK>().0.iter().zip(quantised) {
@@ -46,47 +46,47 @@ pub fn prepare(kernel: fn(&[i8; BLOCK], f32) -> ActivationBlock, x: &[f32], quan
     }
 }
 
-/// What a product is of.
+/// The dimensions of a product.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Shape {
-    /// Blocks of a row.
+    /// Number of blocks in a row.
     pub blocks: usize,
     /// Rows of the transposed matrix.
     pub outputs: usize,
-    /// Places of the matrix that one row of activations is multiplied with at a time, as far apart as there are groups
-    /// for: a processor fetches ahead of each reader on its own, and one reader alone gets little more than half of what
-    /// the memory gives.
+    /// Number of places at which the weights are read at a time for a single row of activations, evenly spread over the
+    /// matrix. The processor prefetches for each reader; a single reader reaches little more than half of the memory
+    /// bandwidth.
     pub readers: usize,
     /// [`EIGHTS`].
     pub eights: usize,
 }
 
-// From here on nothing panics, because a panic has a text, and a module that works in another's memory has no place for
-// one: parts that are not there are empty. `check` has seen to it that all are there.
+// The code below must not panic: a panic message is static data, and the relaxed module, which works in the memory of the
+// main module, cannot have any. Slices that are out of range are empty instead; `check` has ruled that out.
 
-/// Row `index` of rows that are `len` long.
+/// Row `index` of a matrix with rows of `len` elements.
 #[inline(always)]
 fn row<T>(rows: &[T], index: usize, len: usize) -> &[T] {
     rows.get(index * len..).and_then(|rows| rows.get(..len)).unwrap_or_default()
 }
 
-/// Reads a word of each line of the cache that the blocks take, from the `first` of `of` parts on, `count` of them. Spread
-/// over the arithmetic on the blocks before, this brings them from the memory meanwhile.
+/// Prefetches `count` of the `of` parts of `blocks`, beginning with part `first`, by reading a word of each cache line.
+/// Interleaved with the arithmetic on the blocks before, it hides the latency of the memory.
 #[inline(always)]
 fn touch<W>(blocks: &[W], first: usize, count: usize, of: usize) {
     const LINE: usize = 64;
     let words = size_of_val(blocks) / LINE;
     for line in words * first / of..words * (first + count) / of {
-        // SAFETY: `line` is below the whole lines there are, and any four bytes of a block of weights are a number.
+        // SAFETY: `line` is below the number of whole lines, and any four bytes of a block of weights are a valid `u32`.
         unsafe { blocks.as_ptr().byte_add(line * LINE).cast::<u32>().read_volatile() };
     }
 }
 
 impl Shape {
-    /// Prepared rows of activations times the transposed matrix, into `out`.
+    /// Multiplies prepared rows of activations by the transposed matrix and writes `out`.
     pub fn multiply<K: Kernel>(&self, weights: &[K::PackedBlock], x: &[ActivationBlock], out: &mut [f32]) {
-        // Several rows are bound by arithmetic: tiles are as large as the registers allow.
+        // A single row is memory-bound. Several rows are compute-bound, so the tiles fill the registers.
         match (x.len() == self.blocks, self.readers, K::ROWS_PER_TILE) {
             (true, 2, _) => self.rows::<K, 2, 1>(weights, x, out),
             (true, 8, _) => self.rows::<K, 8, 1>(weights, x, out),
@@ -96,7 +96,7 @@ impl Shape {
         }
     }
 
-    /// All groups, `G` at a time; and one at a time those that are left.
+    /// All groups of outputs, `G` at a time, then the remaining ones one at a time.
     fn rows<K: Kernel, const G: usize, const N: usize>(
         &self,
         weights: &[K::PackedBlock],
@@ -114,7 +114,7 @@ impl Shape {
         }
     }
 
-    /// All rows of activations, `N` at a time, and then those that are left.
+    /// All rows of activations, `N` at a time, then the remaining ones.
     #[inline(always)]
     fn tiles<K: Kernel, const G: usize, const N: usize>(
         &self,
@@ -129,7 +129,7 @@ impl Shape {
         let whole = rows / N * N;
         for first in (0..whole).step_by(N) {
             self.tile::<K, G, N>(weights, groups, x, first, out);
-            // One row alone is held up by the memory as it is.
+            // A single row is memory-bound: prefetching would not help.
             if N > 1 {
                 for next in next {
                     touch(next, first, N, whole);
@@ -143,7 +143,7 @@ impl Shape {
         }
     }
 
-    /// `N` rows from `first` on.
+    /// One tile: `N` rows, beginning with row `first`.
     #[inline(always)]
     fn tile<K: Kernel, const G: usize, const N: usize>(
         &self,
@@ -184,7 +184,7 @@ mod tests {
     use super::super::{PackedBlock, Q4x4, Q8x4, READERS};
     use super::*;
 
-    /// A block of each output's row, and its scale.
+    /// The blocks of one output: integers and scale.
     type Row = Vec<([i8; BLOCK], f32)>;
 
     fn pack<W: PackedBlock>(rows: &[Row]) -> Vec<W> {
@@ -198,7 +198,7 @@ mod tests {
         packed
     }
 
-    /// The definition, on rows that are not packed.
+    /// The definition of the product, on unpacked rows.
     fn definition(rows: &[Row], x: &[f32]) -> Vec<f32> {
         let inputs = rows[0].len() * BLOCK;
         let row = |x: &[f32], row: &Row| {
@@ -213,7 +213,7 @@ mod tests {
         x.chunks(inputs).flat_map(|x| rows.iter().map(move |weights| row(x, weights))).collect()
     }
 
-    /// The same bits, but that one NaN is as good as another.
+    /// The bits of the numbers, with one value for all NaNs.
     fn bits(numbers: &[f32]) -> Vec<u32> {
         numbers.iter().map(|number| if number.is_nan() { u32::MAX } else { number.to_bits() }).collect()
     }
@@ -239,7 +239,7 @@ mod tests {
         prop_oneof![4 => any::<i8>(), 1 => prop::sample::select(&[-128, -127, 0, 127])]
     }
 
-    /// A matrix of any shape, and activations of any sort.
+    /// A random matrix and random activations, including special values.
     fn case() -> impl Strategy<Value = (Vec<Row>, Vec<f32>)> {
         let activation = prop_oneof![
             20 => -4.0..4.0f32,

@@ -1,12 +1,11 @@
-//! Products of weights in blocks of 8 or 4 bits with activations, in exact integers. Nothing here knows GPT-2.
+//! Matrix products of activations with 8-bit or 4-bit weights, in exact integers. Nothing here is specific to GPT-2.
 //!
-//! A row of weights is cut into blocks of 32 with one scale each, as GGUF has them, and so is a row of activations,
-//! which are rounded to 8 bits on their way in. The product of two blocks is a sum of integers, exact in whatever order
-//! it is taken; it is turned into a float, multiplied by both scales, and added to those of the blocks before it. So
-//! every kernel gives the same bits, for one row of activations or for many: [`scalar`] is the definition, `simd128`
-//! and `relaxed` are as many lanes of it as the engine has.
+//! A row of weights consists of GGUF blocks: 32 integers with one scale. A row of activations is quantised to 8 bits in
+//! the same way. The dot product of two blocks is a sum of integers, which is exact in any order. It is converted to a
+//! float, multiplied by both scales, and added to the sums of the blocks before it. Therefore every kernel gives the same
+//! bits, for one row of activations or for many: [`scalar`] is the definition, and `simd128` and `relaxed` vectorise it.
 //!
-//! `docs/performance.md` tells why the weights lie as they do.
+//! `docs/performance.md` gives the reasons for the layout of the weights.
 
 pub mod activations;
 pub mod attention;
@@ -28,39 +27,38 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 pub use activations::ActivationBlock;
 pub use packed::{PackedBlock, Q4x4, Q8x4};
 
-/// Numbers that share one scale.
+/// Numbers in a block: they share one scale.
 pub const BLOCK: usize = 32;
 
-/// Outputs whose weights lie side by side.
+/// Number of outputs whose weights are interleaved.
 pub const GROUP: usize = 4;
 
-/// Times eight inputs in a block. The inner loops of the vector kernels are told it by whoever cannot be seen through by
-/// the compiler: it would unroll them, then move each sum's operations together, and leave the engine with more vectors
-/// at a time than there are registers.
+/// Groups of eight inputs in a block. The vector kernels take it as an argument that the compiler cannot see as a
+/// constant. With a constant the compiler would unroll the inner loop and reorder it, and the engine would need more
+/// vectors than there are registers.
 pub const EIGHTS: usize = BLOCK / 8;
 
-/// How many places of a matrix a row of activations may be multiplied with at a time. Whichever it is, the products are
-/// the same; which is fastest depends on the machine ([`set_readers`]).
+/// The supported numbers of readers: places at which the weights are read at a time for a single row of activations. The
+/// results are the same; the fastest number depends on the machine ([`set_readers`]).
 pub const READERS: [usize; 3] = [2, 4, 8];
 
-/// The number of readers as long as nobody has tried which is the fastest: nowhere the worst, because it keeps several
-/// of a memory's lines on their way and fits the registers.
+/// The number of readers before a trial. It is never the slowest, because it keeps several cache lines in flight and its
+/// sums fit into the registers.
 pub const DEFAULT_READERS: usize = 4;
 
-/// One way to multiply blocks of weights with blocks of activations.
+/// An implementation of the product of quantised weights and activations.
 pub trait Kernel {
-    /// The blocks of weights it takes.
+    /// The layout of the weights.
     type PackedBlock: PackedBlock;
 
-    /// Positions that share one reading of the weights, 2 or 3: with 4 groups of outputs or 2 these are as many as the
-    /// registers hold sums for.
+    /// Rows of activations in a tile, 2 or 3. Together with 4 or 2 groups of outputs, the sums fill the registers.
     const ROWS_PER_TILE: usize;
 
-    /// A block of activations as this kernel reads it.
+    /// Lays out a block of activations for this kernel.
     fn prepare(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock;
 
-    /// The products of `N` rows of activations with `G` groups of four outputs. Each row has as many blocks as each
-    /// group. `eights` is [`EIGHTS`].
+    /// The products of `N` rows of activations with `G` groups of four outputs, `[G][N][output]`. All slices have the
+    /// same length. `eights` is [`EIGHTS`].
     fn tile<const G: usize, const N: usize>(
         weights: [&[Self::PackedBlock]; G],
         x: [&[ActivationBlock]; N],
@@ -68,21 +66,21 @@ pub trait Kernel {
     ) -> [[[f32; GROUP]; N]; G];
 }
 
-/// A whole matrix times rows of activations; [`matmul::matmul_t`] says what it takes.
+/// A product of a matrix and rows of activations; [`matmul::matmul_t`] describes the arguments.
 pub type MatmulFn<W> = fn(&[W], &[f32], usize, &mut [ActivationBlock], &mut [f32], usize, usize);
 
-/// The products of one instruction set.
+/// The kernels of one instruction set.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelSet {
     /// The instruction set: `relaxed-simd`, `simd128` or `scalar`.
     pub name: &'static str,
-    /// Of 8-bit weights.
+    /// The product with 8-bit weights.
     pub q8: MatmulFn<Q8x4>,
-    /// Of 4-bit weights.
+    /// The product with 4-bit weights.
     pub q4: MatmulFn<Q4x4>,
 }
 
-/// The fastest products that this build has.
+/// The fastest kernels in this module.
 pub const BUILT_IN: &KernelSet = {
     #[cfg(target_feature = "simd128")]
     {
@@ -92,23 +90,23 @@ pub const BUILT_IN: &KernelSet = {
     SCALAR
 };
 
-/// The reference.
+/// The reference kernels.
 pub const SCALAR: &KernelSet = &KernelSet {
     name: "scalar",
     q8: matmul::matmul_t::<scalar::Scalar<Q8x4>>,
     q4: matmul::matmul_t::<scalar::Scalar<Q4x4>>,
 };
 
-/// Null, or from a `&'static KernelSet`.
+/// Null for [`BUILT_IN`], or a `&'static KernelSet`.
 static ACTIVE: AtomicPtr<KernelSet> = AtomicPtr::new(null_mut());
 
-/// The products that are used.
+/// The kernels in use.
 pub fn selected() -> &'static KernelSet {
-    // SAFETY: all that is ever stored comes from a shared reference that lives for ever.
+    // SAFETY: every pointer stored comes from a `&'static` reference.
     unsafe { ACTIVE.load(Ordering::Acquire).as_ref() }.unwrap_or(BUILT_IN)
 }
 
-/// Uses other products from now on. They must give the same bits, or runs could not be repeated.
+/// Selects other kernels for all products from now on. They must give the same bits, so that runs stay reproducible.
 pub fn select(products: &'static KernelSet) {
     ACTIVE.store(core::ptr::from_ref(products).cast_mut(), Ordering::Release);
 }
@@ -120,7 +118,7 @@ pub fn readers() -> usize {
     ACTIVE_READERS.load(Ordering::Relaxed)
 }
 
-/// Uses another number of readers from now on, one of [`READERS`].
+/// Sets the number of readers for all products from now on, one of [`READERS`].
 pub fn set_readers(readers: usize) {
     debug_assert!(READERS.contains(&readers), "{readers} readers");
     ACTIVE_READERS.store(readers, Ordering::Relaxed);
@@ -128,18 +126,18 @@ pub fn set_readers(readers: usize) {
 
 #[cfg(test)]
 mod tests {
-    /// Numbers without pattern, the same for the same seed.
+    /// Pseudorandom numbers from a seed.
     pub struct Random(pub u64);
 
     impl Random {
-        /// A number from `-most` to `most`.
-        pub fn number(&mut self, most: i16) -> i16 {
+        /// A number from `-max` to `max`.
+        pub fn number(&mut self, max: i16) -> i16 {
             self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            ((self.0 >> 33) % (2 * most as u64 + 1)) as i16 - most
+            ((self.0 >> 33) % (2 * max as u64 + 1)) as i16 - max
         }
 
-        pub fn group(&mut self, most: i16) -> super::attention::KeyGroup {
-            std::array::from_fn(|_| [self.number(most), self.number(most)])
+        pub fn group(&mut self, max: i16) -> super::attention::KeyGroup {
+            std::array::from_fn(|_| [self.number(max), self.number(max)])
         }
     }
 }

@@ -1,35 +1,35 @@
-//! Blocks of weights as the kernels read them.
+//! The layout of quantised weights in memory.
 //!
-//! Four outputs lie side by side, so that one vector register holds weights of all four, and a sum of each of them
-//! grows in a lane of its own. Their scales are floats already, and stand behind the weights they belong to: a
-//! product reads each group of four outputs from front to back.
+//! The blocks of four outputs are interleaved, so that one vector register holds weights of all four outputs and each sum
+//! has its own lane. Scales are stored as floats after the weights of their blocks, so that a product reads each group of
+//! four outputs sequentially.
 
 use super::{BLOCK, GROUP};
 
-/// A block of each of four outputs.
+/// The interleaved blocks of four outputs.
 pub trait PackedBlock: Copy + PartialEq + 'static {
     /// Four blocks of zeros.
     const ZERO: Self;
 
-    /// The smallest and the greatest number, and some between.
+    /// The minimum, the maximum and some numbers between them, for tests.
     const NUMBERS: [i8; 7];
 
-    /// Writes the block of one of the four, with the scale its numbers are multiplied by.
+    /// Writes the block of one of the four outputs and its scale.
     fn set(&mut self, output: usize, numbers: &[i8; BLOCK], scale: f32);
 
-    /// The block of one of the four, and its scale.
+    /// The block of one of the four outputs and its scale.
     fn get(&self, output: usize) -> ([i8; BLOCK], f32);
 }
 
-/// What is added to an 8-bit number to hold it, and the bit that does it. Instructions that take one side without a sign
-/// meet the weights as they lie; the others get the sign back on the way, most of them for nothing.
+/// The offset of stored 8-bit numbers, which is also their sign bit. Instructions with an unsigned operand use the stored
+/// numbers; the other kernels restore the sign, mostly at no cost.
 pub(super) const SIGN: u8 = 1 << 7;
 
-/// Four blocks of 8-bit numbers, -128 to 127, held as 0 to 255.
+/// Four blocks of 8-bit numbers, -128 to 127, stored as 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(16))]
 pub struct Q8x4 {
-    /// Four inputs of the first output, the same four of the second, third and fourth, and then the next four inputs.
+    /// `[input / 4, output, input % 4]`.
     pub(super) quads: [[u8; 4 * GROUP]; BLOCK / 4],
     pub(super) scales: [f32; GROUP],
 }
@@ -40,7 +40,7 @@ impl PackedBlock for Q8x4 {
 
     fn set(&mut self, output: usize, numbers: &[i8; BLOCK], scale: f32) {
         for (quad, numbers) in self.quads.iter_mut().zip(numbers.as_chunks::<4>().0) {
-            // As one word: a model has a thousand million bytes of them.
+            // One 32-bit operation instead of four: a large model has a billion weights.
             let word = u32::from_ne_bytes(numbers.map(|number| number as u8)) ^ u32::from_ne_bytes([SIGN; 4]);
             quad.as_chunks_mut::<4>().0[output] = word.to_ne_bytes();
         }
@@ -58,23 +58,22 @@ impl PackedBlock for Q8x4 {
     }
 }
 
-/// Four blocks of 4-bit numbers, -8 to 7, held as 0 to 15.
+/// Four blocks of 4-bit numbers, -8 to 7, stored as 0 to 15.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C, align(16))]
 pub struct Q4x4 {
-    /// Eight inputs of each output after the other, and then the next eight. [`place`] says where in its four bytes an
-    /// output has each.
+    /// `[input / 8, output, 4 bytes]`. [`place`] gives the position of an input in the four bytes.
     pub(super) eights: [[u8; 4 * GROUP]; BLOCK / 8],
     pub(super) scales: [f32; GROUP],
 }
 
-/// What is added to a 4-bit number to hold it.
+/// The offset of stored 4-bit numbers.
 pub(super) const OFFSET: i8 = 8;
 
-/// The byte of an output's four, and the shift in it, that hold the input `input` of eight.
+/// The byte, of the four of an output, and the shift in it where `input`, of eight, is stored.
 ///
-/// Read as two 16-bit lanes, the four bytes have an even and an odd input at the same place: masks alone bring
-/// neighbours side by side, for an instruction that multiplies and adds pairs.
+/// In the two 16-bit lanes of the four bytes, an even input and the next odd one have the same position. So a mask is
+/// enough to get adjacent inputs into adjacent lanes, as instructions that multiply and add pairs need them.
 pub(super) const fn place(input: usize) -> (usize, u32) {
     let (pair, odd) = (input / 2, input % 2);
     (2 * odd + pair / 2, 4 * (pair % 2) as u32)

@@ -1,11 +1,11 @@
-//! The products in vectors of 128 bits where the engine has relaxed SIMD: one instruction multiplies sixteen pairs of
-//! 8-bit numbers and adds neighbours. Not all engines that have SIMD have that, so the products are compiled into a module
-//! of their own (`relaxed/`); what prepares the activations for them needs no more than SIMD.
+//! The kernels for engines with relaxed SIMD: one instruction multiplies sixteen pairs of 8-bit numbers and adds adjacent
+//! products. Not every engine with SIMD supports it, so these kernels are compiled into a separate module (`relaxed/`);
+//! the functions that prepare activations only need SIMD.
 //!
-//! What such an instruction gives depends on the processor where its second operand is beyond 0..=127, or where two
-//! products overflow 16 bits. [`Dot`] says which kinds there are, and [`Dot::of`] tells them apart. [`Pairs8`], [`Pairs4`]
-//! and [`Fours4`] keep to what is the same everywhere. [`Unsigned8`] and [`Signed8`] are for one kind each, on which they
-//! need half as many instructions.
+//! The result of such an instruction depends on the processor if its second operand is outside 0..=127 or if the sum of
+//! two products overflows 16 bits. [`Dot`] lists the variants and [`Dot::of`] detects them. [`Pairs8`], [`Pairs4`] and
+//! [`Fours4`] avoid the differences. [`Unsigned8`] and [`Signed8`] rely on one variant each and need half as many
+//! instructions.
 
 use core::arch::wasm32::{
     i8x16_abs, i8x16_shr, i8x16_shuffle, i8x16_splat, i16x8_add, i16x8_splat, i32x4_add, i32x4_dot_i16x8,
@@ -18,22 +18,22 @@ use super::packed::{OFFSET, SIGN};
 use super::simd128::{bytes, halves, sum};
 use super::{ActivationBlock, BLOCK, Q4x4, Q8x4};
 
-/// How an engine multiplies and adds four neighbours, which the specification of relaxed SIMD leaves open.
+/// How an engine multiplies and adds four adjacent numbers; the specification of relaxed SIMD allows each of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dot {
-    /// The second operand has no sign, and the sum of four products is exact: `vpdpbusd` of x86 processors with VNNI.
+    /// The second operand is unsigned, and the sum of four products is exact: `vpdpbusd` on x86 processors with VNNI.
     Unsigned,
-    /// Both operands have signs, and the sum is exact: `sdot` of ARM processors, `vpdpbssd` of the newest x86.
+    /// Both operands are signed, and the sum is exact: `sdot` on ARM, `vpdpbssd` on recent x86 processors.
     Signed,
-    /// Two products are added in 16 bits first, and these then: all others.
+    /// Pairs of products are added in 16 bits first, then the pairs: all others.
     Pairs,
 }
 
 impl Dot {
-    /// The first and the second operand's lanes that tell the kinds apart.
+    /// Lanes of the first and second operand for which the variants differ.
     pub const PROBE: (i8, u8) = (-128, 255);
 
-    /// The kind whose sum of four products of [`PROBE`](Self::PROBE) this is.
+    /// The variant that gives this sum of four products of [`PROBE`](Self::PROBE).
     pub fn of(sum: i32) -> Self {
         const FOUR: i32 = 4 * Dot::PROBE.0 as i32;
         const UNSIGNED: i32 = FOUR * Dot::PROBE.1 as i32;
@@ -46,30 +46,31 @@ impl Dot {
     }
 }
 
-/// The relaxed instructions: the engine's, or a test's that acts one out.
+/// The relaxed instructions: those of the engine, or a test's emulation.
 pub trait Instructions {
-    /// The products of 16 numbers each, neighbours added in 16 bits: `i16x8.relaxed_dot_i8x16_i7x16_s`.
+    /// The products of 16 pairs, adjacent ones added in 16 bits: `i16x8.relaxed_dot_i8x16_i7x16_s`.
     fn pairs(a: v128, b: v128) -> v128;
 
-    /// The products of 16 numbers each, every four added to `sums`: `i32x4.relaxed_dot_i8x16_i7x16_add_s`.
+    /// The products of 16 pairs, four adjacent ones added to each of `sums`: `i32x4.relaxed_dot_i8x16_i7x16_add_s`.
     fn fours(a: v128, b: v128, sums: v128) -> v128;
 }
 
-/// 8-bit weights. An activation is taken apart into size and sign, and the sign is given to the weight: by inverting its
-/// bits, which makes `w` to `-w - 1`. The 1 is made good by a sum of the sizes, once for a block. Two products stay below
-/// 2^15: 2 * 128 * 127.
+/// 8-bit weights. The sign of an activation is moved to the weight by inverting the bits of the weight, which turns `w`
+/// into `-w - 1`. The initial sum of a block corrects the 1: it is the sum of the absolute values of negative activations.
+/// Two products fit into 16 bits: 2 * 128 * 127 < 2^15.
 ///
-/// Neighbours are added by a multiplication with 1: the instruction that adds four makes itself that 1 anew each time.
+/// Adjacent sums are added by multiplying by 1 explicitly: on these engines the instruction for four products does the
+/// same, but rebuilds the constant each time.
 pub struct Pairs8<I>(PhantomData<I>);
 
-/// For [`Pairs8`]: what is to be inverted of four weights, the four sizes they meet, and so on.
+/// Lays out activations for [`Pairs8`]: the inversion mask of four weights, four absolute activations, and so on.
 #[inline(always)]
 pub fn prepare_pairs8(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     let numbers = halves(numbers);
     let (signs, sizes) = (numbers.map(|numbers| i8x16_shr(numbers, 7)), numbers.map(|numbers| i8x16_abs(numbers)));
     let negative = [v128_and(signs[0], sizes[0]), v128_and(signs[1], sizes[1])];
     let quads = |half: usize| {
-        // The weights' own sign is given back by the same inversion.
+        // The same inversion restores the sign bit of the stored weights.
         let (inverted, sizes) = (v128_xor(signs[half], i8x16_splat(SIGN as i8)), sizes[half]);
         [i32x4_shuffle::<0, 4, 1, 5>(inverted, sizes), i32x4_shuffle::<2, 6, 3, 7>(inverted, sizes)]
     };
@@ -122,11 +123,11 @@ impl<I: Instructions> Lanes for Pairs8<I> {
     }
 }
 
-/// 8-bit weights on engines that take [`Dot::Unsigned`]: as they lie there, 128 greater than they are. The sum begins with
-/// as much less.
+/// 8-bit weights on engines with [`Dot::Unsigned`]. Weights are used as stored, with an offset of 128; the initial sum
+/// subtracts what the offset adds.
 pub struct Unsigned8<I>(PhantomData<I>);
 
-/// For [`Unsigned8`]: the numbers as they are.
+/// Lays out activations for [`Unsigned8`]: the numbers unchanged.
 #[inline(always)]
 pub fn prepare_unsigned8(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     let [a, b] = halves(numbers);
@@ -157,7 +158,7 @@ impl<I: Instructions> Lanes for Unsigned8<I> {
         weights: [*const u8; G],
         x: [*const u8; N],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { add_fours(sums, weights, x, |weights, x, sum| I::fours(x, weights, sum)) }
     }
 
@@ -167,10 +168,10 @@ impl<I: Instructions> Lanes for Unsigned8<I> {
     }
 }
 
-/// 8-bit weights on engines that take [`Dot::Signed`].
+/// 8-bit weights on engines with [`Dot::Signed`].
 pub struct Signed8<I>(PhantomData<I>);
 
-/// For [`Signed8`]: the numbers as they are.
+/// Lays out activations for [`Signed8`]: the numbers unchanged.
 #[inline(always)]
 pub fn prepare_signed8(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     ActivationBlock { start: 0, ..prepare_unsigned8(numbers, scale) }
@@ -201,7 +202,7 @@ impl<I: Instructions> Lanes for Signed8<I> {
         x: [*const u8; N],
     ) {
         let sign = i8x16_splat(SIGN as i8);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { add_fours(sums, weights, x, |weights, x, sum| I::fours(v128_xor(weights, sign), x, sum)) }
     }
 
@@ -211,7 +212,7 @@ impl<I: Instructions> Lanes for Signed8<I> {
     }
 }
 
-/// Adds the products of eight inputs by `dot`, of a vector of weights, the activations that it meets, and the sum so far.
+/// Adds the products of eight inputs. `dot` takes a vector of weights, the activations and the sum so far.
 ///
 /// # Safety
 /// 32 bytes may be read from each of `weights`, and 8 from each of `x`.
@@ -235,8 +236,8 @@ unsafe fn add_fours<const G: usize, const N: usize>(
     }
 }
 
-/// A block as the products of 4-bit weights read it: of each eight inputs first those of the lower nibbles of an output's
-/// four bytes, then those of the upper.
+/// Lays out activations for 4-bit weights: of every eight inputs, first those of the lower nibbles of an output's four
+/// bytes, then those of the upper nibbles.
 #[inline(always)]
 pub fn prepare_nibbles(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     let numbers = halves(numbers);
@@ -246,7 +247,7 @@ pub fn prepare_nibbles(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     ActivationBlock { bytes: bytes([a, b, a, b]), start, scale }
 }
 
-/// Adds the products of eight inputs by `dot`, of a vector of nibbles, the activations that it meets, and the sum so far.
+/// Adds the products of eight inputs. `dot` takes a vector of nibbles, the activations and the sum so far.
 ///
 /// # Safety
 /// 16 bytes may be read from each of `weights`, and 8 from each of `x`.
@@ -270,13 +271,13 @@ unsafe fn add_nibbles<const G: usize, const N: usize>(
     }
 }
 
-/// 4-bit weights, in sums of 16 bits: a whole block's stay below 2^15, 16 * 15 * 127.
+/// 4-bit weights, summed in 16 bits: the sums of a whole block fit, 16 * 15 * 127 < 2^15.
 pub struct Pairs4<I>(PhantomData<I>);
 
 impl<I: Instructions> Lanes for Pairs4<I> {
     type PackedBlock = Q4x4;
 
-    /// The sum of products, and what it begins with.
+    /// The sum of products in 16 bits, and the initial sum.
     type Sum = (v128, v128);
 
     const ROWS_PER_TILE: usize = 2;
@@ -300,7 +301,7 @@ impl<I: Instructions> Lanes for Pairs4<I> {
         x: [*const u8; N],
     ) {
         let mut pairs = sums.map(|sums| sums.map(|sum| sum.0));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { add_nibbles(&mut pairs, weights, x, |nibbles, x, sum| i16x8_add(sum, I::pairs(x, nibbles))) };
         for (sums, pairs) in sums.iter_mut().zip(pairs) {
             for (sum, pairs) in sums.iter_mut().zip(pairs) {
@@ -315,7 +316,7 @@ impl<I: Instructions> Lanes for Pairs4<I> {
     }
 }
 
-/// 4-bit weights on engines whose sum of four products is one instruction: all but [`Dot::Pairs`].
+/// 4-bit weights on engines that sum four products in one instruction: all except [`Dot::Pairs`].
 pub struct Fours4<I>(PhantomData<I>);
 
 impl<I: Instructions> Lanes for Fours4<I> {
@@ -342,7 +343,7 @@ impl<I: Instructions> Lanes for Fours4<I> {
         weights: [*const u8; G],
         x: [*const u8; N],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { add_nibbles(sums, weights, x, |nibbles, x, sum| I::fours(x, nibbles, sum)) }
     }
 
@@ -352,7 +353,7 @@ impl<I: Instructions> Lanes for Fours4<I> {
     }
 }
 
-/// The instructions of the engine that runs this.
+/// The instructions of the engine.
 #[cfg(target_feature = "relaxed-simd")]
 pub struct Native;
 

@@ -1,11 +1,11 @@
-//! The products as they are defined, number by number.
+//! The reference kernels: the definition of the products, number by number.
 
 use core::marker::PhantomData;
 
 use super::packed::SIGN;
 use super::{ActivationBlock, BLOCK, GROUP, Kernel, PackedBlock, Q4x4, Q8x4};
 
-/// The reference, for any weights.
+/// The reference kernel for weights of type `W`.
 pub struct Scalar<W>(PhantomData<W>);
 
 impl<W: PackedBlock + Integers> Kernel for Scalar<W> {
@@ -43,7 +43,7 @@ impl<W: PackedBlock + Integers> Kernel for Scalar<W> {
 
 /// Blocks that can be multiplied number by number.
 pub trait Integers {
-    /// For each of the four outputs the sum of its weights times the activations; and the outputs' scales.
+    /// The integer dot product of each of the four outputs with the activations, and the scales of the outputs.
     fn products(&self, x: &ActivationBlock) -> ([i32; GROUP], [f32; GROUP]);
 }
 

@@ -1,5 +1,5 @@
-//! The products in WebAssembly's vectors of 128 bits: weights and activations as 16-bit numbers, of which one
-//! instruction multiplies eight pairs and adds neighbours.
+//! The kernels for WebAssembly's 128-bit SIMD. Weights and activations are widened to 16 bits; one instruction multiplies
+//! eight pairs and adds adjacent products.
 
 use core::arch::wasm32::{
     i16x8, i16x8_add, i16x8_extadd_pairwise_i8x16, i16x8_extend_high_i8x16, i16x8_extend_low_i8x16,
@@ -12,14 +12,14 @@ use super::lanes::{Lanes, splats};
 use super::packed::{OFFSET, SIGN};
 use super::{ActivationBlock, BLOCK, Q4x4, Q8x4};
 
-/// The two vectors of a block's numbers.
+/// Loads the numbers of a block as two vectors.
 #[inline(always)]
 pub(super) fn halves(numbers: &[i8; BLOCK]) -> [v128; 2] {
-    // SAFETY: sixteen of the 32 bytes each are read.
+    // SAFETY: each load reads 16 of the 32 bytes.
     [0, 16].map(|half| unsafe { v128_load(numbers.as_ptr().add(half).cast()) })
 }
 
-/// The bytes of four vectors.
+/// Stores four vectors as bytes.
 #[inline(always)]
 pub(super) fn bytes(vectors: [v128; 4]) -> [u8; 2 * BLOCK] {
     let mut bytes = [0; 2 * BLOCK];
@@ -41,14 +41,14 @@ pub(super) fn sum([a, b]: [v128; 2]) -> i32 {
         + i32x4_extract_lane::<3>(fours)
 }
 
-/// Activations as 16-bit numbers, in their order.
+/// Activations as 16-bit numbers, in order.
 #[inline(always)]
 fn wide(numbers: &[i8; BLOCK]) -> [v128; 4] {
     let [a, b] = halves(numbers);
     [i16x8_extend_low_i8x16(a), i16x8_extend_high_i8x16(a), i16x8_extend_low_i8x16(b), i16x8_extend_high_i8x16(b)]
 }
 
-/// 8-bit weights, which lie there 128 greater than they are: the sum begins with as much less.
+/// 8-bit weights. They are stored with an offset of 128; the initial sum subtracts what the offset adds.
 pub struct Simd8;
 
 fn prepare8(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
@@ -58,7 +58,7 @@ fn prepare8(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
 impl Lanes for Simd8 {
     type PackedBlock = Q8x4;
 
-    /// Of two neighbours of four inputs, and of two outputs each.
+    /// Two vectors, each with the sums of two outputs: adjacent inputs are still apart.
     type Sum = [v128; 2];
 
     const ROWS_PER_TILE: usize = 3;
@@ -72,7 +72,7 @@ impl Lanes for Simd8 {
 
     #[inline(always)]
     fn start(start: v128) -> [v128; 2] {
-        // Neighbours are added in the end: one of the two begins with it.
+        // Adjacent lanes are added at the end, so only one of the two begins with `start`.
         let start = v128_and(start, i64x2_splat(0xffff_ffff));
         [start, start]
     }
@@ -84,7 +84,7 @@ impl Lanes for Simd8 {
         x: [*const u8; N],
     ) {
         for quad in 0..2 {
-            // SAFETY: four 16-bit numbers are read, of eight.
+            // SAFETY: four of the eight 16-bit numbers are read.
             let x = x.map(|x| unsafe { v128_load64_splat(x.add(8 * quad).cast()) });
             for (weights, sums) in weights.into_iter().zip(&mut *sums) {
                 for half in 0..2 {
@@ -104,17 +104,17 @@ impl Lanes for Simd8 {
     }
 }
 
-/// 4-bit weights. The nibbles stay in the 16-bit lanes they are read in, and in the upper half of a byte they are 16
-/// times as large: the activations that meet the others are 16 times as large instead, and so is the sum.
+/// 4-bit weights. The nibbles stay in the 16-bit lanes they are loaded in, so those in the upper half of a byte are 16
+/// times as large. The activations for the lower half are multiplied by 16 to match, and the sum is 16 times as large.
 pub struct Simd4;
 
-/// Logarithm of what the sums are multiplied by.
+/// Binary logarithm of the factor in the sums.
 const SHIFT: u32 = 4;
 
 fn prepare4(numbers: &[i8; BLOCK], scale: f32) -> ActivationBlock {
     let factors = i16x8(1 << SHIFT, 1 << SHIFT, 1, 1, 1 << SHIFT, 1 << SHIFT, 1, 1);
     let shifted = wide(numbers).map(|numbers| i16x8_mul(numbers, factors));
-    // The weights are held with an offset, which adds that many times the activations.
+    // Subtracts what the offset of the stored weights adds: the offset times the sum of the activations.
     let start = -i32::from(OFFSET) * (sum(halves(numbers)) << SHIFT);
     ActivationBlock { bytes: bytes(shifted), start, scale }
 }
@@ -144,7 +144,7 @@ impl Lanes for Simd4 {
         x: [*const u8; N],
     ) {
         let (low, high) = (i16x8_splat(0x0f), i16x8_splat(0xf0));
-        // SAFETY: two 16-bit numbers each are read, of eight.
+        // SAFETY: each load reads two of the eight 16-bit numbers.
         let pairs = [0, 4, 8, 12].map(|at| unsafe { splats(x, at) });
         for (weights, sums) in weights.into_iter().zip(sums) {
             // SAFETY: a vector is sixteen bytes.
