@@ -1,7 +1,7 @@
-//! The products of the reference kernels on the shapes of GPT-2's smallest model: `cargo bench --bench kernels`.
+//! The reference kernels on the matrix shapes of the smallest GPT-2: `cargo bench --bench kernels`.
 //!
-//! Natively these are the scalar ones, which define the results; what the browser runs is measured in the browser
-//! (`./build.sh bench`).
+//! Native builds only have the scalar kernels, which define the results. `./build.sh bench` measures the vector kernels
+//! in browsers.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use gpt2_web::kernels::attention::{self, KeyGroup, ValuePair};
 use gpt2_web::kernels::exp::exp;
 use gpt2_web::kernels::{self, ActivationBlock, BLOCK, DEFAULT_READERS as READERS, GROUP, MatmulFn, PackedBlock};
 
-/// Outputs and inputs of the matrices of a block.
+/// Outputs and inputs of the matrices of a transformer block.
 const SHAPES: [(usize, usize); 4] = [(2304, 768), (768, 768), (3072, 768), (768, 3072)];
 
 fn product<W: PackedBlock>(criterion: &mut Criterion, precision: &str, product: MatmulFn<W>) {

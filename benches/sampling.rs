@@ -1,7 +1,7 @@
-//! What choosing a token costs, natively: `cargo bench --bench sampling --profile quick`.
+//! The cost of sampling a token, natively: `cargo bench --bench sampling --profile quick`.
 //!
-//! Logits come in two shapes. A trained model's are a broad hump with a thin tail of likely tokens; those of random
-//! weights, which the benchmarks of a whole step run on, are flat, and a nucleus then holds most of the vocabulary.
+//! There are two distributions of logits. A trained model gives a broad hump with a thin tail of likely tokens. Random
+//! weights, which the benchmarks of a whole step use, give flat logits, so that a nucleus contains most of the vocabulary.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use gpt2_web::sampler::{Sampler, UniformRng};
@@ -33,7 +33,7 @@ fn sampling(criterion: &mut Criterion) {
     }
 }
 
-/// Normally distributed logits with this deviation; so many of them are likely tokens, some six above the rest.
+/// Normally distributed logits with this standard deviation; a fraction `likely` of them is about six higher.
 fn logits(rng: &mut UniformRng, deviation: f64, likely: f64) -> Vec<f32> {
     let logit = |_| {
         let rest = deviation * normal(rng) - 80.0;

@@ -1,10 +1,8 @@
-//! The kernels that need relaxed SIMD, as a WebAssembly module of their own: an engine without it refuses a whole
-//! module for one such instruction. It is under 80 kilobytes, which the main module carries, and works in the main
-//! module's memory.
+//! The kernels that need relaxed SIMD, as a separate WebAssembly module: an engine without relaxed SIMD rejects a whole
+//! module for one such instruction. The main module embeds it (under 80 kilobytes) and shares its memory with it.
 //!
-//! For that it may have neither static data nor a stack, which would lie where the main module has its own: the build
-//! looks whether it has data (`scripts/check-relaxed.mjs`), and gives it a stack of no size, on which code that needed
-//! one would trap.
+//! Therefore it must not have static data or a stack, which would overlap those of the main module. The build checks that
+//! there is no data (`scripts/check-relaxed.mjs`) and sets the stack size to zero, so code that needs a stack traps.
 
 #![no_std]
 
@@ -19,7 +17,7 @@ use kernels::matmul::Shape;
 use kernels::relaxed::{Dot, Fours4, Instructions, Native, Pairs4, Pairs8, Signed8, Unsigned8};
 use kernels::{Kernel, Q4x4, Q8x4, ActivationBlock};
 
-/// The sum by which the main module tells of which kind ([`Dot`]) the instruction is.
+/// The sum from which the main module detects the variant ([`Dot`]) of the instruction.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe() -> i32 {
     let (first, second) = Dot::PROBE;
@@ -27,11 +25,11 @@ pub extern "C" fn probe() -> i32 {
     i32x4_extract_lane::<0>(sums)
 }
 
-/// [`Shape::multiply`] by one kernel: each pointer to a slice with the number of its elements.
+/// [`Shape::multiply`] with one kernel. Slices are passed as a pointer and a number of elements.
 macro_rules! multiply {
     ($name:ident, $kernel:ty, $weights:ty) => {
         /// # Safety
-        /// The pointers and lengths are those of slices, of which `out` is exclusive, and `shape` is one.
+        /// Each pointer and length must describe a valid slice, `out` exclusively, and `shape` must be valid.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             weights: *const $weights,
@@ -42,7 +40,7 @@ macro_rules! multiply {
             out_len: usize,
             shape: *const Shape,
         ) {
-            // SAFETY: the caller's promise is that of `run`.
+            // SAFETY: the caller guarantees what `run` requires.
             unsafe { run::<$kernel>((weights, weights_len), (x, x_len), (out, out_len), shape) }
         }
     };
@@ -55,21 +53,21 @@ multiply!(pairs4, Pairs4<Native>, Q4x4);
 multiply!(fours4, Fours4<Native>, Q4x4);
 
 /// # Safety
-/// Each pair is the pointer and the length of a slice, of which `out` is exclusive, and `shape` is one.
+/// Each pair must be the pointer and the length of a valid slice, `out` exclusively, and `shape` must be valid.
 unsafe fn run<K: Kernel>(
     weights: (*const K::PackedBlock, usize),
     x: (*const ActivationBlock, usize),
     out: (*mut f32, usize),
     shape: *const Shape,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let (weights, x, out, shape) = unsafe {
         (from_raw_parts(weights.0, weights.1), from_raw_parts(x.0, x.1), from_raw_parts_mut(out.0, out.1), &*shape)
     };
     shape.multiply::<K>(weights, x, out);
 }
 
-/// Nobody here could say anything of it: the engine reports the trap.
+/// Traps; the engine reports it. There is no way to print a message from here.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     core::arch::wasm32::unreachable()

@@ -1,4 +1,4 @@
-//! The products of every instruction set this browser has, against the reference, bit for bit.
+//! Compares the kernels of every instruction set of this browser with the reference, bit for bit.
 
 use gpt2_web::gpt2::Precision;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
@@ -7,7 +7,7 @@ use gpt2_web::kernels::{self, ActivationBlock, BLOCK, GROUP, KernelSet, MatmulFn
 use gpt2_web::model::LanguageModel;
 use wasm_bindgen_test::wasm_bindgen_test;
 
-/// Those that this build and this browser have, the reference last.
+/// The kernels that this build and this browser support, the reference last.
 fn all() -> Vec<&'static KernelSet> {
     let mut all = vec![];
     #[cfg(feature = "relaxed")]
@@ -21,7 +21,7 @@ fn all() -> Vec<&'static KernelSet> {
     all
 }
 
-/// Numbers without pattern.
+/// Pseudorandom numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -34,7 +34,7 @@ impl Random {
         of[self.below(of.len() as u32) as usize]
     }
 
-    /// A matrix of any numbers its blocks can hold, with many of the extremes, and any scales.
+    /// Random weights with many extreme values, and random scales including special values.
     fn weights<W: PackedBlock>(&mut self, count: usize) -> Vec<W> {
         let mut weights = vec![W::ZERO; count];
         for block in &mut weights {
@@ -57,7 +57,7 @@ impl Random {
     }
 }
 
-/// The bits of a product; one NaN is as good as another.
+/// The bits of a product, with one value for all NaNs.
 fn bits<W>(product: MatmulFn<W>, weights: &[W], x: &[f32], inputs: usize, outputs: usize, readers: usize) -> Vec<u32> {
     let mut out = vec![7.0; x.len() / inputs * outputs];
     product(weights, x, inputs, &mut vec![ActivationBlock::EMPTY; x.len() / BLOCK], &mut out, outputs, readers);
@@ -93,12 +93,12 @@ fn exponentials_of_slices_are_those_of_single_numbers_to_the_bit() {
     let ends =
         [0.0, -0.0, -86.999_99, -87.0, -87.000_01, -88.0, -1e30, -f32::MAX, f32::NEG_INFINITY, f32::NAN, -f32::NAN];
     let numbers: Vec<f32> = (-9000..0).map(|step| step as f32 * 0.0101).chain(ends).collect();
-    for (len, greatest) in (0..20).map(|len| (len, 0.25)).chain([(numbers.len(), 0.0), (numbers.len(), 3.7)]) {
+    for (len, max) in (0..20).map(|len| (len, 0.25)).chain([(numbers.len(), 0.0), (numbers.len(), 3.7)]) {
         let numbers = &numbers[numbers.len() - len..];
         let mut got = numbers.to_vec();
-        exp_each(&mut got, greatest);
+        exp_each(&mut got, max);
         for (got, number) in got.into_iter().zip(numbers) {
-            let expected = exp(number - greatest);
+            let expected = exp(number - max);
             assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(), "{got} of {number}");
         }
     }
@@ -132,9 +132,9 @@ fn a_sum_of_exponentials_is_added_in_one_order() {
     }
 }
 
-/// Numbers from `-most` to `most`, the same for the same `at`.
-fn number(at: usize, most: i32) -> i16 {
-    (at.wrapping_mul(40503).wrapping_add(at * at * 7) as i32 % (2 * most + 1) - most) as i16
+/// A pseudorandom number from `-max` to `max` for the index `at`.
+fn number(at: usize, max: i32) -> i16 {
+    (at.wrapping_mul(40503).wrapping_add(at * at * 7) as i32 % (2 * max + 1) - max) as i16
 }
 
 #[wasm_bindgen_test]
@@ -198,7 +198,7 @@ fn every_product_writes_the_same() {
     }
 }
 
-/// The kernels for relaxed instructions as other processors have them, which a test here can only act out.
+/// The relaxed kernels with emulated instructions of other processors.
 #[cfg(target_feature = "simd128")]
 mod processors {
     use core::arch::wasm32::{
@@ -214,7 +214,7 @@ mod processors {
 
     use super::agree;
 
-    /// Neighbours of eight products, added in 32 bits.
+    /// Products of 16-bit numbers, adjacent ones added in 32 bits.
     fn added(a: [v128; 2], b: [v128; 2]) -> [v128; 2] {
         [i32x4_dot_i16x8(a[0], b[0]), i32x4_dot_i16x8(a[1], b[1])]
     }
@@ -232,7 +232,7 @@ mod processors {
         i32x4_add(four, sums)
     }
 
-    /// `vpmaddubsw`, and its sums added.
+    /// `vpmaddubsw`, then adjacent sums added.
     struct Saturating;
 
     impl Instructions for Saturating {
@@ -290,13 +290,13 @@ mod processors {
         assert_eq!(kind::<WithSign>(), Dot::Signed);
         agree::<Q8x4>("signed8", matmul_t::<Signed8<WithSign>>, SCALAR.q8);
         agree::<Q4x4>("fours4 with sign", matmul_t::<Fours4<WithSign>>, SCALAR.q4);
-        // What is made for all must be right on all.
+        // The portable kernels must be exact on every processor.
         agree::<Q8x4>("pairs8 with sign", matmul_t::<Pairs8<WithSign>>, SCALAR.q8);
         agree::<Q4x4>("pairs4 with sign", matmul_t::<Pairs4<WithSign>>, SCALAR.q4);
     }
 }
 
-/// These browsers are known to have it, so that a module that none accepts would show.
+/// The browsers of this test support relaxed SIMD, so this fails if they reject the module.
 #[cfg(feature = "relaxed")]
 #[wasm_bindgen_test]
 fn the_relaxed_products_are_used() {

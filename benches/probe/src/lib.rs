@@ -1,6 +1,6 @@
-//! The roofline of this machine: the memory bandwidth and the peak rate of the kernels, measured in WebAssembly by one
-//! thread. A step of decode reads every weight once, so it cannot be faster than the memory. The benchmark compares its
-//! figures with these.
+//! The roofline of this machine: the memory bandwidth and the peak rate of the kernels, measured in WebAssembly on one
+//! thread. A decode step reads every weight once, so the memory bandwidth limits it. The benchmark compares its results
+//! with these limits.
 #![cfg(target_arch = "wasm32")]
 
 use gpt2_web::kernels::{self, ActivationBlock, BLOCK, GROUP as GROUP_OUTPUTS, MatmulFn, PackedBlock, READERS};
@@ -8,28 +8,28 @@ use gpt2_web::{Error, ErrorKind, Result};
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
-/// What [`measure`] finds. The benchmark takes the fields by these names.
+/// The results of [`measure`]. The benchmark reads the fields by these names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Limits {
-    /// Gigabytes (10⁹ bytes) that one thread reads in a second: the best of `by_streams`.
+    /// Memory bandwidth of one thread in GB/s (10⁹ bytes): the maximum of `by_streams`.
     pub stream_gb_s: f64,
-    /// The same by the number of places it was read from in turn, each in order. A processor fetches ahead for each place
-    /// on its own, so one alone may not bring as much as the memory gives.
+    /// The bandwidth by number of sequential streams read in turn. The processor prefetches for each stream, so one
+    /// stream may not reach the full bandwidth.
     pub by_streams: Vec<(usize, f64)>,
-    /// What the products reach where the memory does not hold them up.
+    /// The compute-bound rates of the products.
     pub products: Vec<ProductRate>,
 }
 
-/// The speed of a product whose weights stay in the processor's cache.
+/// The rate of a product whose weights fit into the processor's cache.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProductRate {
-    /// What the weights are held in: `q8_0` or `q4_0`.
+    /// The precision of the weights: `q8_0` or `q4_0`.
     pub precision: &'static str,
-    /// Rows of activations: 1 as in decode, more as in prefill.
+    /// Rows of activations: 1 in decode, more in prefill.
     pub rows: usize,
-    /// 10⁹ operations a second; a multiplication and its addition are two.
+    /// 10⁹ operations per second; a multiply-add counts as two.
     pub gop_s: f64,
-    /// Gigabytes of weights that are passed through in a second, if each is read once for all rows.
+    /// Weights read in GB/s (10⁹ bytes), if each weight is read once for all rows.
     pub gb_s: f64,
 }
 
@@ -39,25 +39,25 @@ extern "C" {
     fn now() -> f64;
 }
 
-/// How often each limit is measured. The best counts: whatever disturbs a measurement makes it slower, never faster.
+/// Number of trials for each limit. The maximum counts, because a disturbance only makes a trial slower.
 const TRIALS: usize = 4;
 
-/// One measurement takes at least so long. Clocks of pages tick as coarsely as every tenth of a millisecond.
+/// Minimum length of a trial in milliseconds. The clock of a page may have a resolution of only 0.1 ms.
 const TRIAL_MS: f64 = 20.0;
 
-/// Words read from one place before the next one's turn: two lines of the cache, in the wide ones. Each is added to a sum
-/// of its own, so that none waits for the one before.
+/// Words read from one stream before the next stream: two cache lines with 128-bit words. Each word has its own sum, so
+/// that additions do not depend on each other.
 const GROUP: usize = 8;
 
-/// Groups of each place that one call of [`sum`] reads. A browser compiles a function well once it was called some times,
-/// and never while it runs.
+/// Groups of each stream that one call of [`sum`] reads. Browsers optimise a function after several calls, but not during
+/// a call.
 const GROUPS_A_CALL: usize = 1 << 11;
 
 #[cfg(target_feature = "simd128")]
 mod word {
     use core::arch::wasm32::{i64x2_add, i64x2_splat, v128};
 
-    /// What one load instruction brings.
+    /// The operand of one load instruction.
     pub type Word = v128;
 
     #[inline]
@@ -73,7 +73,7 @@ mod word {
 
 #[cfg(not(target_feature = "simd128"))]
 mod word {
-    /// What one load instruction brings.
+    /// The operand of one load instruction.
     pub type Word = i64;
 
     #[inline]
@@ -89,14 +89,14 @@ mod word {
 
 use word::Word;
 
-/// Measures the limits of this thread, in less than a second. The streaming read goes through `megabytes` MiB again and
-/// again, as steps go through a model's weights: caches hold more or less of it, so give as many as the model has.
+/// Measures the limits of this thread, in less than a second. The bandwidth is measured by reading `megabytes` MiB
+/// repeatedly, as decode steps read a model's weights. Use the size of the model, so that caches have the same effect.
 ///
 /// # Errors
-/// `InvalidRequest` for no megabytes, `OutOfMemory` if there is no room for so many, `Engine` if there is no clock.
+/// `InvalidRequest` if `megabytes` is 0, `OutOfMemory` if the allocation fails, `Engine` if there is no clock.
 pub fn measure(megabytes: u32) -> Result<Limits> {
     if megabytes == 0 {
-        return Err(Error::new(ErrorKind::InvalidRequest, "the limits need at least one megabyte to read"));
+        return Err(Error::new(ErrorKind::InvalidRequest, "cannot measure with 0 MiB; give at least 1"));
     }
     let count = (u64::from(megabytes) << 20) / size_of::<[Word; GROUP]>() as u64;
     let mut groups = Vec::new();
@@ -104,10 +104,10 @@ pub fn measure(megabytes: u32) -> Result<Limits> {
         usize::try_from(count).ok().filter(|&count| groups.try_reserve_exact(count).is_ok()).ok_or_else(|| {
             Error::new(
                 ErrorKind::OutOfMemory,
-                format!("there is no room for {megabytes} MiB to measure the memory with"),
+                format!("cannot allocate {megabytes} MiB for the measurement; give fewer, or close other tabs"),
             )
         })?;
-    // Anything but zeros: pages that were never written may all be one page, which is in the cache.
+    // Not zeros: untouched pages may all map to one physical page, which would stay in the cache.
     groups.resize(count, [word::splat(1); GROUP]);
     let by_streams = vec![
         (1, stream_gb_s::<1>(&groups)),
@@ -128,10 +128,10 @@ pub fn measure(megabytes: u32) -> Result<Limits> {
     })
 }
 
-/// The speed of one product.
+/// Measures the rate of one product.
 fn product_rate<W: PackedBlock>(precision: &'static str, product: MatmulFn<W>, rows: usize) -> ProductRate {
-    /// A matrix of 288 KB in 8 bits: it fits the second cache, and rounding the activations is as small a part of the
-    /// work as in a model.
+    /// A matrix of 288 KB in 8 bits: it fits into the L2 cache, and quantising the activations has a similarly small share
+    /// of the time as in a model.
     const OUTPUTS: usize = 256;
     const INPUTS: usize = 1024;
     let mut weights = vec![W::ZERO; OUTPUTS / GROUP_OUTPUTS * INPUTS / BLOCK];
@@ -155,7 +155,7 @@ fn product_rate<W: PackedBlock>(precision: &'static str, product: MatmulFn<W>, r
             }
         }
     };
-    // Several rows are multiplied in tiles, whatever the number of readers.
+    // The number of readers has no effect on several rows.
     let choice = if rows == 1 { &READERS[..] } else { &READERS[..1] };
     let trials = (0..TRIALS).flat_map(|_| choice);
     let per_ms = trials.map(|&readers| trial(readers)).fold(0.0, f64::max);
@@ -177,7 +177,7 @@ pub fn measure_limits(megabytes: u32) -> std::result::Result<JsValue, JsError> {
     Ok(serde_wasm_bindgen::to_value(&measure(megabytes)?)?)
 }
 
-/// Gigabytes a second with `S` places to read from, which divide `groups`.
+/// Memory bandwidth in GB/s with `S` streams, which split `groups` evenly.
 fn stream_gb_s<const S: usize>(groups: &[[Word; GROUP]]) -> f64 {
     let length = groups.len() / S;
     let trial = || {
@@ -198,7 +198,7 @@ fn stream_gb_s<const S: usize>(groups: &[[Word; GROUP]]) -> f64 {
     (0..TRIALS).map(|_| trial()).fold(0.0, f64::max)
 }
 
-/// Reads as many groups of each place as the first has: one of each in turn.
+/// Reads one group of each stream in turn, up to the length of the first.
 #[inline(never)]
 fn sum<const S: usize>(places: [&[[Word; GROUP]]; S]) -> Word {
     let mut sums = [word::splat(0); GROUP];
