@@ -86,7 +86,7 @@ check_types() {
 # Licences and sources of all dependencies, and what is known against them where that can be asked.
 check_dependencies() {
   if have cargo-deny; then
-    cargo deny --offline check licenses bans sources
+    cargo deny check licenses bans sources
     local advisories
     if advisories=$(cargo deny check advisories 2>&1); then
       printf '%s\n' "$advisories"
