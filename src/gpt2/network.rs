@@ -14,7 +14,6 @@ use super::matrix::{Linear, Matrix, Precision};
 use super::memory::try_reserve;
 use super::norm::LayerNorm;
 use super::profile::{Part, Stopwatch};
-use super::readers_trial;
 use crate::error::Result;
 use crate::kernels::{ActivationBlock, BLOCK};
 
@@ -74,6 +73,17 @@ pub struct Workspace {
     attention: Scratch,
     /// Times the parts.
     pub stopwatch: Stopwatch,
+}
+
+/// What [`Block::multiply_once`] works in.
+#[derive(Default)]
+pub struct TrialWorkspace {
+    /// As many numbers as the widest matrix has inputs. Which they are does not matter.
+    pub x: Vec<f32>,
+    /// The same, quantised.
+    pub quantised: Vec<ActivationBlock>,
+    /// Results, which nobody wants.
+    pub out: Vec<f32>,
 }
 
 impl Workspace {
@@ -152,8 +162,8 @@ impl Block {
     }
 
     /// Passes through its weights as one position does, for nothing but the time it takes.
-    pub fn multiply_once(&self, room: &mut readers_trial::Room) {
-        let readers_trial::Room { x, quantised, out } = room;
+    pub fn multiply_once(&self, room: &mut TrialWorkspace) {
+        let TrialWorkspace { x, quantised, out } = room;
         for linear in self.matrices() {
             x.resize(x.len().max(linear.inputs()), 1.0);
             linear.forward(&x[..linear.inputs()], quantised, out);

@@ -2,7 +2,7 @@
 //! milliseconds. Results do not depend on the choice.
 
 use super::matrix::Precision;
-use super::network::Block;
+use super::network::{Block, TrialWorkspace};
 use crate::kernels::{self, ActivationBlock, BLOCK, DEFAULT_READERS, GROUP, MatmulFn, PackedBlock, READERS};
 use crate::record::ReadersTrial;
 
@@ -59,7 +59,7 @@ pub fn run(blocks: &[Block], clock: fn() -> f64) -> Vec<ReadersTrial> {
 
 fn turns(blocks: &[Block], block_bytes: u64, clock: fn() -> f64) -> Vec<ReadersTrial> {
     let before = kernels::readers();
-    let (mut room, mut next) = (Room::default(), blocks.iter().cycle());
+    let (mut room, mut next) = (TrialWorkspace::default(), blocks.iter().cycle());
     let blocks_a_turn = TURN_BYTES.div_ceil(block_bytes.max(1)) as usize;
     let began = clock();
     let mut last = began;
@@ -104,17 +104,6 @@ pub fn choice(trial: &[ReadersTrial]) -> usize {
         Some(fastest) if fastest.gb_s > MARGIN * speed(DEFAULT_READERS) => fastest.readers,
         _ => DEFAULT_READERS,
     }
-}
-
-/// What [`Block::multiply_once`] works in.
-#[derive(Default)]
-pub struct Room {
-    /// As many numbers as the widest matrix has inputs. Which they are does not matter.
-    pub x: Vec<f32>,
-    /// The same, quantised.
-    pub quantised: Vec<ActivationBlock>,
-    /// Results, which nobody wants.
-    pub out: Vec<f32>,
 }
 
 #[cfg(test)]

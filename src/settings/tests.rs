@@ -63,7 +63,12 @@ fn every_list_of_options_says_the_same() {
         let id = if *name == "stop" { "stop-at".to_owned() } else { name.replace('_', "-") };
         assert!(page.contains(&format!("<p id=\"{id}-help\">{help}</p>")), "index.html, {name}");
         if let OptionRange::Integer { min, max } = range {
-            assert!(page.contains(&format!("name=\"{name}\" type=\"number\" inputmode=\"numeric\" min=\"{min}\" max=\"{max}\"")), "{name}");
+            assert!(
+                page.contains(&format!(
+                    "name=\"{name}\" type=\"number\" inputmode=\"numeric\" min=\"{min}\" max=\"{max}\""
+                )),
+                "{name}"
+            );
         }
         assert!(fake_worker.contains(&format!("'{help}'")), "fake-worker.js, {name}");
         assert!(fake_worker.contains(&format!("{name}: '{default}'")), "fake-worker.js, {name}");

@@ -19,6 +19,7 @@ pub use spec::{Named, TokenizerSpec, Unknown};
 
 mod added;
 mod alphabet;
+mod build;
 mod ends;
 mod files;
 mod json;

@@ -7,7 +7,7 @@ use super::call::Call;
 use super::event_loop::now;
 use super::protocol::{Event, ModelFile, ModelInfo, Stage};
 use super::source::Source;
-use super::worker::Worker;
+use super::state::Worker;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::checkpoint::{

@@ -8,6 +8,8 @@ mod call;
 #[cfg(target_arch = "wasm32")]
 mod event_loop;
 #[cfg(target_arch = "wasm32")]
+mod idle;
+#[cfg(target_arch = "wasm32")]
 mod load;
 #[cfg(target_arch = "wasm32")]
 mod message;
@@ -22,5 +24,7 @@ pub mod relaxed;
 mod run;
 #[cfg(target_arch = "wasm32")]
 mod source;
+#[cfg(target_arch = "wasm32")]
+mod state;
 #[cfg(target_arch = "wasm32")]
 pub mod worker;

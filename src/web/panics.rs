@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
 
 use super::protocol::Event;
-use super::worker::Worker;
+use super::state::Worker;
 use crate::error::{Error, ErrorKind};
 
 /// A panic leaves the module in an unknown state. Its text goes to the console and, as the last event, to the page,

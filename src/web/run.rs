@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::protocol::Event;
-use super::worker::Worker;
+use super::state::Worker;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::generate::{Generation, Progress};

@@ -4,71 +4,20 @@
 //! Between two steps, two prefill chunks or two reads the worker lets its message queue run, so a `cancel` takes
 //! effect within one of them, and a `ping` is answered. Steps of less than some milliseconds share a turn.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-
-use serde::Serialize;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
-use super::background_hash::BackgroundHash;
 use super::call::Call;
-use super::event_loop::{Clock, MessageQueue};
 use super::load::LoadSpec;
-use super::message;
-use super::outbox::Outbox;
 use super::protocol::{Event, Request};
 use super::source::Source;
-use crate::engine::Engine;
+pub use super::state::Worker;
+use super::{message, panics};
 use crate::error::{Error, ErrorKind, Result};
 use crate::text;
 
-/// What 32-bit WebAssembly can address.
-const MEMORY_LIMIT: u64 = 1 << 32;
-
-/// Answers requests, one at a time. Clones share the state.
-#[derive(Clone)]
-pub struct Worker {
-    post: Rc<dyn Fn(&JsValue)>,
-    pub(super) clock: Rc<Clock>,
-    /// For the request that runs.
-    pub(super) queue: Rc<MessageQueue>,
-    pub(super) engine: Rc<RefCell<Option<Engine>>>,
-    /// Bytes that the model in `engine` takes.
-    pub(super) held: Rc<Cell<u64>>,
-    /// Of the model in `engine`, while its SHA-256 is not known.
-    pub(super) background_hash: Rc<RefCell<Option<Rc<BackgroundHash>>>>,
-    pub(super) running: Rc<RefCell<Option<Call>>>,
-    outbox: Rc<Outbox>,
-    /// Bytes that models may take.
-    pub(super) memory_limit: u64,
-}
-
 impl Worker {
-    /// A worker that hands its events to `post`.
-    ///
-    /// # Errors
-    /// If the browser lacks a clock or message channels.
-    pub fn new(post: impl Fn(&JsValue) + 'static) -> Result<Self> {
-        Ok(Self {
-            post: Rc::new(post),
-            clock: Rc::new(Clock::new()?),
-            queue: Rc::new(MessageQueue::new()?),
-            engine: Rc::default(),
-            held: Rc::default(),
-            background_hash: Rc::default(),
-            running: Rc::default(),
-            outbox: Rc::default(),
-            memory_limit: MEMORY_LIMIT,
-        })
-    }
-
-    /// The same, for models of at most `bytes` bytes.
-    pub fn limited_to(self, bytes: u64) -> Self {
-        Self { memory_limit: bytes, ..self }
-    }
-
     /// Takes one message of the page. Returns at once; the answers are posted.
     pub fn handle(&self, message: JsValue) {
         match message::request(&message) {
@@ -116,11 +65,6 @@ impl Worker {
         }
     }
 
-    /// The request that runs, if it is `id`.
-    fn running(&self, id: u32) -> Option<Call> {
-        self.running.borrow().as_ref().filter(|call| call.id == id).cloned()
-    }
-
     /// Answers a message that is no request to be run. An error with the id of the request that runs would end that one.
     fn refuse(&self, id: Option<u32>, error: Error) {
         self.send(Event::error(id.filter(|&id| self.running(id).is_none()), error));
@@ -143,44 +87,6 @@ impl Worker {
             worker.hash_while_idle().await;
         });
     }
-
-    /// Posts `event`, and with it those that wait.
-    pub(super) fn send(&self, event: Event) {
-        self.outbox.put(event);
-        self.flush();
-    }
-
-    /// Posts `event` with the next one that is sent, or when it is [due](Self::flush_if_due).
-    pub(super) fn send_later(&self, event: Event) {
-        self.outbox.put(event);
-    }
-
-    /// Posts what waits, if it waited for a frame.
-    pub(super) fn flush_if_due(&self) {
-        if self.outbox.is_due(self.clock.now()) {
-            self.flush();
-        }
-    }
-
-    /// Posts what waits: one event by itself, several as an array.
-    pub(super) fn flush(&self) {
-        let events = self.outbox.take(self.clock.now(), self.clock.since_epoch());
-        match events.as_slice() {
-            [] => {}
-            [event] => (self.post)(&message_of(event)),
-            events => (self.post)(&events.iter().map(message_of).collect::<js_sys::Array>()),
-        }
-    }
-}
-
-/// An event as it is posted.
-fn message_of(event: &Event) -> JsValue {
-    let serializer =
-        serde_wasm_bindgen::Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
-    match event.serialize(&serializer) {
-        Ok(message) => message,
-        Err(error) => unreachable!("every event is made of plain values: {error}"),
-    }
 }
 
 /// Makes this worker scope answer requests.
@@ -198,7 +104,7 @@ pub fn start_worker() -> std::result::Result<(), JsError> {
         }
     };
     let worker = Worker::new(post)?;
-    super::panics::report(worker.clone());
+    panics::report(worker.clone());
     #[cfg(feature = "relaxed")]
     if let Err(error) = super::relaxed::install() {
         web_sys::console::warn_2(&"plain SIMD is used:".into(), &error);

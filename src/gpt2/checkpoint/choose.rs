@@ -1,6 +1,6 @@
 //! Which of several files are meant.
 
-use super::classify::{FilePrefix, WeightsFile};
+use super::given::{FilePrefix, WeightsFile};
 use super::kinds;
 use super::names::{base_name, folder, published};
 use crate::error::{Error, ErrorKind, Result};

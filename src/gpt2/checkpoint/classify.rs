@@ -1,33 +1,10 @@
 //! Which of the files a user gave are what, by their names and first bytes.
 
+use super::given::{FilePrefix, WeightsFile};
 use super::names::{self, base_name};
+use super::refusal::Refusal;
 use super::{Format, choose, kinds, recognise, sniff};
 use crate::error::{Error, ErrorKind, Result};
-
-/// As much of a file's beginning as [`classify`] looks at.
-pub const SNIFF_BYTES: usize = 4096;
-
-/// The beginning of a file.
-#[derive(Debug, Clone, Copy)]
-pub struct FilePrefix<'a> {
-    /// Its name, with or without folders before it.
-    pub name: &'a str,
-    /// Its size in bytes, if known.
-    pub size: Option<u64>,
-    /// Its first [`SNIFF_BYTES`], or all of it if it has fewer.
-    pub bytes: &'a [u8],
-}
-
-/// A file that goes through a [`Loader`](super::Loader).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WeightsFile {
-    /// Its name without folders.
-    pub name: String,
-    /// Its size in bytes, if known.
-    pub size: Option<u64>,
-    /// It is a GGUF file beside other weights, and only lends its tokenizer.
-    pub tokenizer_only: bool,
-}
 
 /// What the files are, by their places in the list.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -78,7 +55,7 @@ impl Classified {
 pub fn classify(files: &[FilePrefix<'_>]) -> Result<Classified> {
     let mut classified = Classified::default();
     let (mut gguf, mut safetensors, mut companions) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut refused, mut adapters): (Option<sniff::Refusal>, Vec<usize>) = (None, Vec::new());
+    let (mut refused, mut adapters): (Option<Refusal>, Vec<usize>) = (None, Vec::new());
     for (place, file) in files.iter().enumerate() {
         let name = base_name(file.name);
         if sniff::is_apple_double(file.bytes) {
@@ -101,7 +78,7 @@ pub fn classify(files: &[FilePrefix<'_>]) -> Result<Classified> {
             Ok(Format::Gguf) => match kinds::other_gguf(name, file.bytes) {
                 None => gguf.push(place),
                 Some(refusal) => {
-                    sniff::Refusal::keep(&mut refused, refusal);
+                    Refusal::keep(&mut refused, refusal);
                     classified.ignored.push(place);
                 }
             },
@@ -109,7 +86,7 @@ pub fn classify(files: &[FilePrefix<'_>]) -> Result<Classified> {
             // It is known, and no weights were to be expected in it.
             Err(_) if foreign_tokenizer.is_some() => classified.ignored.push(place),
             Err(refusal) => {
-                sniff::Refusal::keep(&mut refused, refusal);
+                Refusal::keep(&mut refused, refusal);
                 classified.ignored.push(place);
             }
         }
@@ -242,7 +219,7 @@ mod tests {
     fn of_a_gguf_file_in_parts_the_first_lends_its_tokenizer() {
         let [first, second] = ["mini-00001-of-00002", "mini-00002-of-00002"]
             .map(|name| std::fs::read(format!("tests/fixtures/reports/gguf-split/{name}.gguf")).unwrap());
-        let head = |bytes: &[u8]| bytes[..bytes.len().min(SNIFF_BYTES)].to_vec();
+        let head = |bytes: &[u8]| bytes[..bytes.len().min(super::super::SNIFF_BYTES)].to_vec();
         let (first, second) = (head(&first), head(&second));
         let files: &[(&str, &[u8])] = &[("a.gguf", &second), ("b.gguf", &first), ("x", SAFETENSORS)];
         assert_eq!(streams(files), [(2, false), (1, true)]);

@@ -1,7 +1,7 @@
 //! Files that are taken for models and cannot be read: what they are, and what to do instead.
 
 use super::names::published;
-use super::sniff::Refusal;
+use super::refusal::Refusal;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What a file is, and what to do instead of giving it.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::Format;
 use super::gguf_header::{RawHeader, Value};
 pub use super::gguf_tokenizer::Tokenizer;
-use super::header::{Header, TensorInfo, Unread};
-use super::kinds::{self, Split};
+use super::header::{Header, Split, TensorInfo, Unread};
+use super::kinds;
 use super::tensors::{Names, TensorKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
@@ -50,7 +50,7 @@ pub(super) fn header(name: &str, bytes: &[u8], size: Option<u64>) -> Result<Head
     if let Some(what) = kinds::no_model(&raw.metadata) {
         return Err(Error::new(ErrorKind::NotAModel, format!("{name} is {what}")).into());
     }
-    let part = Split::of(&raw.metadata);
+    let part = kinds::split(&raw.metadata);
     // Of several parts only the first says what the model is.
     let config = part.is_none_or(|part| part.number == 0).then(|| read_config(&raw.metadata, &raw.tensors, part));
     let tokenizer = read_tokenizer(&raw.metadata);

@@ -4,7 +4,6 @@ use candle_core::quantized::GgmlDType;
 
 use super::Format;
 use super::gguf_tokenizer::Tokenizer;
-use super::kinds::Split;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
 
@@ -46,6 +45,54 @@ pub struct TensorInfo {
     pub begin: u64,
     /// Where its data ends.
     pub end: u64,
+}
+
+/// One of several files that llama.cpp splits a GGUF file into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// Counted from 0.
+    pub number: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl Split {
+    /// Whether the parts of these `numbers`, one of which is this part in the file `name`, are all there are.
+    ///
+    /// # Errors
+    /// `MissingTensor`, with the parts that are missing; `UnsupportedModel` for parts of several models.
+    pub(super) fn check(self, name: &str, numbers: &[u64]) -> Result<()> {
+        let Self { number, count } = self;
+        let mut missing = (0..count).filter(|number| !numbers.contains(number)).map(|number| (number + 1).to_string());
+        let first: Vec<_> = missing.by_ref().take(2).collect();
+        let merge = "or make one file of all with `llama-gguf-split --merge`";
+        if !first.is_empty() {
+            let more = if missing.next().is_some() { " and others" } else { "" };
+            let list = match first.as_slice() {
+                [one] => format!("part {one} is"),
+                several => format!("parts {}{more} are", several.join(if more.is_empty() { " and " } else { ", " })),
+            };
+            return Err(Error::new(
+                ErrorKind::MissingTensor,
+                format!(
+                    "{name} is part {} of a GGUF file in {count} parts, and {list} missing; give all parts, {merge}",
+                    number.saturating_add(1)
+                ),
+            ));
+        }
+        if numbers.len() as u64 != count {
+            return Err(Error::new(
+                ErrorKind::UnsupportedModel,
+                format!(
+                    "{name} is part {} of {count} of a GGUF file, and there are {} GGUF files; give the parts of one \
+                     model, each once, {merge}",
+                    number.saturating_add(1),
+                    numbers.len()
+                ),
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// Why a header could not be read from the bytes so far.

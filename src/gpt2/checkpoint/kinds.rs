@@ -3,68 +3,21 @@
 use std::collections::HashMap;
 
 use super::gguf_header::{self, Value};
-use super::sniff::Refusal;
-use crate::error::{Error, ErrorKind, Result};
+use super::header::Split;
+use super::refusal::Refusal;
+use crate::error::{Error, ErrorKind};
 
-/// One of several files that llama.cpp splits a GGUF file into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Split {
-    /// Counted from 0.
-    pub number: u64,
-    /// How many there are.
-    pub count: u64,
-}
-
-impl Split {
-    /// None for a file that holds a whole model.
-    pub(super) fn of(metadata: &HashMap<&str, Value<'_>>) -> Option<Self> {
-        match (metadata.get("split.no"), metadata.get("split.count")) {
-            (Some(&Value::Integer(number)), Some(&Value::Integer(count))) if count > 1 => Some(Self { number, count }),
-            _ => None,
-        }
-    }
-
-    /// Whether the parts of these `numbers`, one of which is this part in the file `name`, are all there are.
-    ///
-    /// # Errors
-    /// `MissingTensor`, with the parts that are missing; `UnsupportedModel` for parts of several models.
-    pub(super) fn check(self, name: &str, numbers: &[u64]) -> Result<()> {
-        let Self { number, count } = self;
-        let mut missing = (0..count).filter(|number| !numbers.contains(number)).map(|number| (number + 1).to_string());
-        let first: Vec<_> = missing.by_ref().take(2).collect();
-        let merge = "or make one file of all with `llama-gguf-split --merge`";
-        if !first.is_empty() {
-            let more = if missing.next().is_some() { " and others" } else { "" };
-            let list = match first.as_slice() {
-                [one] => format!("part {one} is"),
-                several => format!("parts {}{more} are", several.join(if more.is_empty() { " and " } else { ", " })),
-            };
-            return Err(Error::new(
-                ErrorKind::MissingTensor,
-                format!(
-                    "{name} is part {} of a GGUF file in {count} parts, and {list} missing; give all parts, {merge}",
-                    number.saturating_add(1)
-                ),
-            ));
-        }
-        if numbers.len() as u64 != count {
-            return Err(Error::new(
-                ErrorKind::UnsupportedModel,
-                format!(
-                    "{name} is part {} of {count} of a GGUF file, and there are {} GGUF files; give the parts of one \
-                     model, each once, {merge}",
-                    number.saturating_add(1),
-                    numbers.len()
-                ),
-            ));
-        }
-        Ok(())
+/// None for a file that holds a whole model.
+pub(super) fn split(metadata: &HashMap<&str, Value<'_>>) -> Option<Split> {
+    match (metadata.get("split.no"), metadata.get("split.count")) {
+        (Some(&Value::Integer(number)), Some(&Value::Integer(count))) if count > 1 => Some(Split { number, count }),
+        _ => None,
     }
 }
 
 /// The part that a GGUF file is, as far as its first bytes say.
 pub(super) fn part(bytes: &[u8]) -> Option<Split> {
-    Split::of(&gguf_header::beginning(bytes))
+    split(&gguf_header::beginning(bytes))
 }
 
 /// The refusal of the GGUF file `name` if its first bytes say that it holds no model.

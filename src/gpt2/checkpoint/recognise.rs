@@ -1,6 +1,6 @@
 //! Companions whose names say nothing, as in the caches of Hugging Face and Ollama, by what they hold.
 
-use super::classify::FilePrefix;
+use super::given::FilePrefix;
 use super::names::published;
 
 /// Tokens that the beginning of a vocabulary has at least.
