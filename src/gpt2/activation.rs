@@ -1,4 +1,4 @@
-//! The nonlinearity between the two products of a block's feed-forward part.
+//! The activation functions of the feed-forward network.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -6,22 +6,21 @@ use libm::erf;
 
 use crate::kernels::exp::exp_all;
 
-/// Which one.
+/// An activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
-    /// `gelu_new`, GPT-2's own: GELU with the hyperbolic tangent in place of the error function (Hendrycks and Gimpel,
-    /// 2016).
+    /// `gelu_new`, which GPT-2 uses: the tanh approximation of GELU (Hendrycks and Gimpel, 2016).
     NewGelu,
-    /// GELU as it is defined: `x` times the normal distribution's share below `x`.
+    /// Exact GELU: `x` times the cumulative normal distribution at `x` (Hendrycks and Gimpel, 2016).
     Gelu,
-    /// The greater of `x` and 0.
+    /// `max(x, 0)`.
     Relu,
-    /// `x` times its logistic function.
+    /// `x` times the logistic function of `x`.
     Silu,
 }
 
 impl Activation {
-    /// Applies it to each number.
+    /// Applies the function to each number in place.
     pub fn apply(self, x: &mut [f32]) {
         match self {
             Self::NewGelu => {
@@ -37,7 +36,7 @@ impl Activation {
             }
             Self::Relu => {
                 for x in x {
-                    // Not `max`, for which a NaN would be 0.
+                    // Not `f32::max`, which would turn NaN into 0.
                     *x = if *x < 0.0 { 0.0 } else { *x };
                 }
             }
@@ -48,7 +47,7 @@ impl Activation {
 
 /// Divides each number by `1 + exp(exponent(number))`.
 fn divide(x: &mut [f32], exponent: impl Fn(f32) -> f32) {
-    // So many at a time that what lies between the loops stays in the processor's nearest cache.
+    // Chunks keep the intermediate results in the L1 cache.
     let mut powers = [0.0; 256];
     for x in x.chunks_mut(powers.len()) {
         let powers = &mut powers[..x.len()];

@@ -1,14 +1,14 @@
 //! Causal self-attention over the cached keys and values.
 //!
-//! For each head it is `softmax(q Kᵀ · scale) V`, where `K` and `V` hold the positions up to the query's own (Vaswani
-//! et al., 2017, equation 1); the tests hold it against that, written out as whole matrices and a mask. A query meets
-//! only the keys it may see, so a position costs and gives the same in a chunk of any size, and nothing of the cache
-//! is copied.
+//! Each head computes `softmax(q Kᵀ · scale) V`, where `K` and `V` hold the positions up to that of the query (Vaswani et
+//! al., 2017, equation 1). The tests compare it with that formula, computed with whole matrices and a mask. A query is only
+//! multiplied by the keys it may attend to, so the cost and the result of a position do not depend on the size of its
+//! chunk, and the cache is not copied.
 
 use super::kv_cache::{HeadCache, Heads, LayerKvCache, Scratch};
 
-/// The attention of the last `n` positions that the cache holds, `out` of shape `[n, n_embd]`. `qkv` has their queries,
-/// keys and values side by side: `[n, 3 * n_embd]`. Scores are multiplied by `scale`.
+/// Computes attention for the last `n` positions in the cache into `out`, of shape `[n, n_embd]`. `qkv`, of shape
+/// `[n, 3 * n_embd]`, holds their queries, keys and values side by side. Scores are multiplied by `scale`.
 pub fn attention(qkv: &[f32], cache: &LayerKvCache, scale: f32, scratch: &mut Scratch, out: &mut [f32]) {
     match cache.heads() {
         Heads::F32(heads) => each(heads, qkv, cache, scale, scratch, out),
@@ -26,7 +26,7 @@ fn each<H: HeadCache>(
 ) {
     let (head_dim, n_embd) = (cache.head_dim(), cache.n_embd());
     let past = cache.len() - out.len() / n_embd;
-    // Head by head, so that the keys and values of one stay in the processor's cache for all queries.
+    // One head after the other, so that its keys and values stay in the processor's cache for all queries.
     for (index, head) in heads.iter().enumerate() {
         let columns = index * head_dim..(index + 1) * head_dim;
         let rows = qkv.chunks_exact(3 * n_embd).zip(out.chunks_exact_mut(n_embd));
@@ -45,7 +45,7 @@ mod tests {
     use super::super::kv_cache::KvPrecision;
     use super::*;
 
-    /// The textbook: whole matrices, a mask of minus infinity, a softmax.
+    /// The textbook formula with whole matrices and a causal mask.
     fn oracle(q: &Tensor, k: &Tensor, v: &Tensor, heads: usize, scale: f32) -> candle_core::Result<Tensor> {
         let (n, past) = (q.dim(0)?, k.dim(0)? - q.dim(0)?);
         let mask = build_causal_mask(n, past, &Device::Cpu)?;
@@ -61,7 +61,7 @@ mod tests {
         tensor.flatten_all().unwrap().to_vec1().unwrap()
     }
 
-    /// The last `n` of the positions `qkv`, the others being held before.
+    /// Attention of the last `n` positions of `qkv` over all of them.
     fn run(qkv: &Tensor, n: usize, heads: usize, head_dim: usize, storage: KvPrecision, scale: f32) -> Vec<f32> {
         let total = qkv.dim(0).unwrap();
         let mut cache = LayerKvCache::new(heads, head_dim, total, storage);
@@ -83,16 +83,16 @@ mod tests {
             let (q, k, v) = ((random() * size).unwrap(), random(), random());
             let qkv = Tensor::cat(&[&q, &k, &v], 1).unwrap();
             let expected = numbers(&oracle(&q.narrow(0, past, n).unwrap(), &k, &v, heads, 0.3).unwrap());
-            // A value of up to 4 is off by a part in 254; keys add little.
-            for (storage, most) in [(KvPrecision::F32, 1e-5), (KvPrecision::Quantised, 0.03)] {
+            // The quantisation error of a value of up to 4 is a 254th of it; keys add little.
+            for (storage, tolerance) in [(KvPrecision::F32, 1e-5), (KvPrecision::Quantised, 0.03)] {
                 for (got, expected) in run(&qkv, n, heads, head_dim, storage, 0.3).iter().zip(&expected) {
-                    prop_assert!((got - expected).abs() < most, "{storage:?}: {got} for {expected}");
+                    prop_assert!((got - expected).abs() < tolerance, "{storage:?}: {got} for {expected}");
                 }
             }
         }
 
         #[test]
-        fn what_is_not_finite_shows(storage in prop::sample::select(&[KvPrecision::F32, KvPrecision::Quantised]),
+        fn nan_and_infinity_reach_the_output(storage in prop::sample::select(&[KvPrecision::F32, KvPrecision::Quantised]),
             at in 0..18usize, bad in prop::sample::select(&[f32::NAN, f32::INFINITY]))
         {
             let mut qkv = vec![0.5; 18];
@@ -104,17 +104,17 @@ mod tests {
     }
 
     #[test]
-    fn a_position_that_takes_most_leaves_the_others_their_part() {
-        // The first key scores 10.4 above 1023 others: each of those weighs less than the rounding of its weight.
+    fn a_dominant_position_does_not_zero_the_others() {
+        // The first score is 10.4 above 1023 others, whose weights are below the quantisation error of the first.
         let n = 1024;
         let mut qkv = vec![0.0f32; 3 * n];
         for (position, qkv) in qkv.as_chunks_mut::<3>().0.iter_mut().enumerate() {
             *qkv = if position == 0 { [10.4, 1.0, -1.0] } else { [10.4, 0.0, 1.0] };
         }
         let qkv = Tensor::from_vec(qkv, (n, 3), &Device::Cpu).unwrap();
-        let [exact, rounded] =
+        let [exact, quantised] =
             [KvPrecision::F32, KvPrecision::Quantised].map(|storage| run(&qkv, 1, 1, 1, storage, 1.0)[0]);
-        assert!((exact - rounded).abs() < 0.005, "{rounded} for {exact}");
+        assert!((exact - quantised).abs() < 0.005, "{quantised} for {exact}");
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
         let qkv =
             Tensor::new(&[[0f32, 0.0, 1e4, 0.0, 1.0, 2.0], [1e4, 0.0, -1e4, 0.0, 3.0, 4.0]], &Device::Cpu).unwrap();
         assert_eq!(run(&qkv, 1, 1, 2, KvPrecision::F32, 1.0), [1.0, 2.0]);
-        let rounded = run(&qkv, 1, 1, 2, KvPrecision::Quantised, 1.0);
-        assert!((rounded[0] - 1.0).abs() < 0.01 && (rounded[1] - 2.0).abs() < 0.01, "{rounded:?}");
+        let quantised = run(&qkv, 1, 1, 2, KvPrecision::Quantised, 1.0);
+        assert!((quantised[0] - 1.0).abs() < 0.01 && (quantised[1] - 2.0).abs() < 0.01, "{quantised:?}");
     }
 }

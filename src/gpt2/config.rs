@@ -1,4 +1,4 @@
-//! What a GPT-2 checkpoint says about its own shape and arithmetic.
+//! The hyperparameters of a GPT-2 checkpoint.
 
 use serde::Deserialize;
 
@@ -9,31 +9,31 @@ use crate::json;
 /// The hyperparameters of a GPT-2, under Hugging Face's names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Number of token ids, and of logits.
+    /// Size of the vocabulary, which is the number of logits.
     pub vocab_size: usize,
-    /// Positions there are embeddings for: the context length.
+    /// Number of position embeddings: the context length.
     pub n_positions: usize,
     /// Width of the residual stream.
     pub n_embd: usize,
-    /// Number of blocks.
+    /// Number of transformer blocks.
     pub n_layer: usize,
     /// Attention heads of a block; each is `n_embd / n_head` wide.
     pub n_head: usize,
-    /// Width inside the feed-forward part of a block.
+    /// Width of the hidden layer of the feed-forward network.
     pub n_inner: usize,
-    /// Added to the variance in layer norms.
+    /// The epsilon of layer norms, added to the variance.
     pub layer_norm_epsilon: f64,
-    /// The nonlinearity of the feed-forward part.
+    /// The activation function of the feed-forward network.
     pub activation: Activation,
     /// Whether attention scores are divided by the square root of the head's width.
     pub scale_attn_weights: bool,
     /// Whether attention scores of block `i` are also divided by `i + 1`.
     pub scale_attn_by_inverse_layer_idx: bool,
-    /// Whether the output head is the token embedding when the file holds no head.
+    /// Whether the token embedding is the `lm_head` if the file has no `lm_head`.
     pub tie_word_embeddings: bool,
 }
 
-/// Those of GPT-2 itself, which are Hugging Face's for fields that a `config.json` does not have.
+/// The smallest GPT-2, which are also Hugging Face's defaults for fields missing in `config.json`.
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Default for Config {
     }
 }
 
-/// The part of `config.json` that decides the result. Absent fields take the defaults of Hugging Face's `GPT2Config`.
+/// The fields of `config.json` that affect the result. Missing fields have the defaults of Hugging Face's `GPT2Config`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Json {
@@ -63,7 +63,7 @@ struct Json {
     n_embd: Option<usize>,
     n_layer: Option<usize>,
     n_head: Option<usize>,
-    /// The names other architectures use for the four above; Hugging Face's library takes either.
+    /// Aliases of the four fields above, which Hugging Face's library accepts too.
     max_position_embeddings: Option<usize>,
     hidden_size: Option<usize>,
     num_hidden_layers: Option<usize>,
@@ -74,33 +74,33 @@ struct Json {
     scale_attn_weights: Option<bool>,
     scale_attn_by_inverse_layer_idx: Option<bool>,
     tie_word_embeddings: Option<bool>,
-    /// Everything else. Most of it is for training or for other programs (`reorder_and_upcast_attn` changes the order of
-    /// 16-bit operations; in f32 it has no effect), but not what [`FOREIGN`] lists.
+    /// All other fields. Apart from those in [`FOREIGN`], they only matter for training or for other programs.
+    /// (`reorder_and_upcast_attn` changes the order of 16-bit operations and has no effect in f32.)
     #[serde(flatten)]
     others: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Numbers that stand for nothing else where they are null, as `NaN` is read.
+/// Fields that must be numbers if they are present. The parser reads `NaN` as null.
 const NUMBERS: [&str; 6] = ["vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "layer_norm_epsilon"];
 
 const FORM: &str = "the configuration of a model";
 
-/// Fields that would change the result and are not supported, unless they are absent, null, false, 0 or empty.
+/// Unsupported fields that would change the result, unless they are missing, null, false, 0 or empty.
 const FOREIGN: [&str; 4] = ["add_cross_attention", "is_encoder_decoder", "pruned_heads", "quantization_config"];
 
 impl Config {
     /// Reads Hugging Face's `config.json`.
     ///
     /// # Errors
-    /// `DamagedModel` if it is no such JSON or contradicts itself, `UnsupportedModel` if it asks for something this
-    /// crate does not compute; the sentence names the field.
+    /// `DamagedModel` if the JSON is invalid or inconsistent, `UnsupportedModel` if it needs an unsupported feature. The
+    /// message names the field.
     pub fn from_json(bytes: &[u8]) -> Result<Self> {
         let json: Json = json::parse(ErrorKind::DamagedModel, "config.json", FORM, bytes)?;
         let all: serde_json::Map<_, _> = json::parse(ErrorKind::DamagedModel, "config.json", FORM, bytes)?;
         for name in NUMBERS {
             if all.get(name).is_some_and(serde_json::Value::is_null) {
                 return Err(damaged(format!(
-                    "config.json gives no number for `{name}` but null or NaN; take it from the model's page once more"
+                    "`{name}` in config.json is null or NaN, not a number; download config.json again"
                 )));
             }
         }
@@ -149,13 +149,13 @@ impl Config {
         .checked()
     }
 
-    /// Returns the configuration if its numbers can describe a model.
+    /// Returns the configuration if its values are valid.
     ///
     /// # Errors
-    /// `DamagedModel` for a zero, for heads that do not divide the width or for an epsilon that is no small positive
-    /// number; `UnsupportedModel` for sizes far beyond any GPT-2.
+    /// `DamagedModel` for a size of 0, for an `n_head` that does not divide `n_embd`, or for an epsilon that is not a small
+    /// positive number. `UnsupportedModel` for sizes far above those of GPT-2.
     pub fn checked(self) -> Result<Self> {
-        for (name, value, most) in [
+        for (name, value, max) in [
             ("vocab_size", self.vocab_size, 1 << 22),
             ("n_positions", self.n_positions, 1 << 20),
             ("n_embd", self.n_embd, 1 << 16),
@@ -164,24 +164,24 @@ impl Config {
             ("n_inner", self.n_inner, 1 << 18),
         ] {
             if value == 0 {
-                return Err(damaged(format!("the configuration says `{name}` is 0, which no model can have")));
+                return Err(damaged(format!("`{name}` is 0 in the configuration; it must be at least 1")));
             }
-            if value > most {
+            if value > max {
                 return Err(Error::new(
                     ErrorKind::UnsupportedModel,
-                    format!("the configuration says `{name}` is {value}; at most {most} is supported"),
+                    format!("`{name}` is {value} in the configuration; the maximum supported is {max}"),
                 ));
             }
         }
         if !self.n_embd.is_multiple_of(self.n_head) {
             return Err(damaged(format!(
-                "the configuration contradicts itself: a width of {} (`n_embd`) cannot be shared by {} heads (`n_head`)",
+                "the configuration is inconsistent: `n_embd` ({}) is not a multiple of `n_head` ({})",
                 self.n_embd, self.n_head
             )));
         }
         if !(self.layer_norm_epsilon > 0.0 && self.layer_norm_epsilon < 1.0) {
             return Err(damaged(format!(
-                "the configuration says `layer_norm_epsilon` is {}; it must be a small positive number",
+                "`layer_norm_epsilon` is {} in the configuration; it must be a small positive number",
                 self.layer_norm_epsilon
             )));
         }
@@ -193,7 +193,7 @@ impl Config {
         self.n_embd / self.n_head
     }
 
-    /// What the attention scores of block `layer` are multiplied by before the softmax.
+    /// The factor for the attention scores of block `layer` before the softmax.
     pub fn attention_scale(&self, layer: usize) -> f32 {
         let width = if self.scale_attn_weights { (self.head_dim() as f32).sqrt() } else { 1.0 };
         let depth = if self.scale_attn_by_inverse_layer_idx { (layer + 1) as f32 } else { 1.0 };
@@ -201,7 +201,7 @@ impl Config {
     }
 }
 
-/// Whether a field is as good as absent.
+/// Whether a field has no effect: it is null, false, 0 or empty.
 fn says_nothing(value: &serde_json::Value) -> bool {
     use serde_json::Value;
     match value {
@@ -225,11 +225,11 @@ fn unsupported(field: &str, value: &str) -> Error {
     )
 }
 
-/// The value of a field with two names.
+/// The value of a field with an alias.
 fn either(name: &str, value: Option<usize>, other: &str, alias: Option<usize>, usual: usize) -> Result<usize> {
     match (value, alias) {
         (Some(value), Some(alias)) if value != alias => Err(damaged(format!(
-            "the configuration contradicts itself: `{name}` is {value} and `{other}`, the same thing, is {alias}"
+            "the configuration is inconsistent: `{name}` is {value} and its alias `{other}` is {alias}"
         ))),
         _ => Ok(value.or(alias).unwrap_or(usual)),
     }

@@ -1,40 +1,39 @@
-//! Memory as a thing that can be refused, never one that aborts the worker.
+//! Fallible allocation: running out of memory is an error, and does not abort the worker.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// One mebibyte, the unit of all sentences about memory.
+/// One mebibyte, the unit of all messages about memory.
 pub const MIB: u64 = 1 << 20;
 
-/// Bytes that are left when a pass or the data of a tensor begins: for what is small and cannot be refused, such as
-/// sentences, the choice of a token and the messages that tell of it, or a few rows of a file.
+/// Bytes that must be free when a forward pass or the data of a tensor begins. They are for small infallible allocations,
+/// such as messages, sampling, or a few rows of a file.
 const HEADROOM: usize = 4 << 20;
 
-/// Nothing yet, in one allocation of exactly the size of `count` numbers. Filling it as they come touches its memory
-/// once.
+/// An empty vector with a capacity of exactly `count` elements.
 ///
 /// # Errors
-/// `OutOfMemory` if there is no room for them.
+/// `OutOfMemory` if the allocation fails.
 pub fn try_with_capacity<T>(count: usize) -> Result<Vec<T>> {
     let mut numbers = Vec::new();
     numbers.try_reserve_exact(count).map_err(|_| refused::<T>(count))?;
     Ok(numbers)
 }
 
-/// Takes room for `count` numbers in all, in one allocation of exactly that size.
+/// Reserves a capacity of exactly `count` elements in total.
 ///
 /// # Errors
-/// `OutOfMemory` if there is none; `numbers` is unchanged.
+/// `OutOfMemory` if the allocation fails; `numbers` is unchanged.
 pub fn try_reserve<T>(numbers: &mut Vec<T>, count: usize) -> Result<()> {
     let more = count.saturating_sub(numbers.len());
     numbers.try_reserve_exact(more).map_err(|_| refused::<T>(more))
 }
 
-/// Takes room for all that is small and gives it back.
+/// Checks that the headroom is free, by allocating and freeing it.
 ///
 /// # Errors
-/// `OutOfMemory` if there is none.
+/// `OutOfMemory` if it is not.
 pub fn check_headroom() -> Result<()> {
-    // Seen by somebody, or the compiler leaves out both.
+    // Prevents the compiler from removing the allocation.
     try_with_capacity::<u8>(HEADROOM).map(|left| drop(std::hint::black_box(left)))
 }
 
@@ -43,7 +42,7 @@ fn refused<T>(count: usize) -> Error {
     Error::new(
         ErrorKind::OutOfMemory,
         format!(
-            "there is no room for {} MiB more; close other tabs, or choose a smaller model or precision",
+            "cannot allocate another {} MiB; close other tabs, or choose a smaller model or precision",
             bytes.div_ceil(MIB)
         ),
     )

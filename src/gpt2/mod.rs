@@ -24,10 +24,10 @@ pub use matrix::Precision;
 use network::{Network, Workspace};
 pub use readers_trial::{MIN_BYTES as TRIAL_BYTES, warm_up};
 
-/// A GPT-2 with the keys and values of the positions it has processed.
+/// A GPT-2 model with its KV cache.
 ///
-/// Logits do not depend on how ids were divided into calls: `feed(a)` then `feed(b)` gives the bits of `feed(a ++ b)`,
-/// and row `i` of `score` those of a `feed` that ends there.
+/// Logits do not depend on how ids are split into calls: `feed(a)` then `feed(b)` gives the same bits as `feed(a ++ b)`,
+/// and row `i` of `score` the same bits as a `feed` that ends there.
 pub struct Gpt2 {
     config: Config,
     network: Network,
@@ -37,22 +37,22 @@ pub struct Gpt2 {
 }
 
 impl Gpt2 {
-    /// A model that has processed nothing yet; `network` has the shapes `config` says.
+    /// A model with an empty KV cache. The shapes of `network` must be those of `config`.
     fn new(config: Config, network: Network, storage: KvPrecision) -> Self {
         let block = LayerKvCache::new(config.n_head, config.head_dim(), config.n_positions, storage);
         let cache = vec![block; config.n_layer];
         Self { cache, work: Workspace::default(), logits: Vec::new(), config, network }
     }
 
-    /// Times the parts of all passes from now on with `clock`, which returns milliseconds from any fixed moment and never
-    /// runs backwards. [`part_times`](LanguageModel::part_times) tells the result.
+    /// Times the parts of all following forward passes with `clock`, a monotonic clock in milliseconds.
+    /// [`part_times`](LanguageModel::part_times) returns the result.
     pub fn set_clock(&mut self, clock: fn() -> f64) {
         self.work.stopwatch.set_clock(clock);
     }
 
-    /// Tries for some 25 ms how many readers ([`kernels::READERS`]) pass through this model's weights the fastest, uses that
-    /// many from now on, and says what was tried: nothing for a model of less than 48 MiB, for one in f32, or by a clock that
-    /// tells whole milliseconds.
+    /// Measures for about 25 ms which number of readers ([`kernels::READERS`]) reads this model's weights fastest, and uses
+    /// it from now on. Returns the measurements. They are empty, and nothing changes, for models of less than 48 MiB, for
+    /// f32, or if the clock has a resolution of 1 ms.
     pub fn choose_readers(&self, clock: fn() -> f64) -> Vec<ReadersTrial> {
         let trial = readers_trial::run(&self.network.blocks, clock);
         kernels::set_readers(readers_trial::choice(&trial));
@@ -64,8 +64,8 @@ impl Gpt2 {
         &self.config
     }
 
-    /// Checks `ids`, and takes all the room that a pass over them needs, so that it cannot fail half-way: also for the
-    /// logits of `scored` of them that the caller gets, each in the empty row that is given back for it.
+    /// Checks `ids` and reserves all the memory for a pass over them, so that the pass cannot fail half-way. Returns
+    /// `scored` empty rows with the capacity for logits.
     fn prepare(&mut self, ids: &[u32], scored: usize) -> Result<Vec<Vec<f32>>> {
         self.check(ids)?;
         let (held, n) = (self.len(), ids.len());
@@ -82,7 +82,7 @@ impl Gpt2 {
             Ok(rows)
         };
         reserve().map_err(|error: Error| {
-            let sentence = format!("the memory ran out after {held} positions: {}", error.message);
+            let sentence = format!("out of memory after {held} positions: {}", error.message);
             Error::new(error.kind, sentence)
         })
     }
@@ -90,14 +90,12 @@ impl Gpt2 {
     fn check(&self, ids: &[u32]) -> Result<()> {
         let (held, context, vocab) = (self.len(), self.config.n_positions, self.config.vocab_size);
         if ids.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidRequest, "there are no tokens to process; give at least one"));
+            return Err(Error::new(ErrorKind::InvalidRequest, "no tokens were given; give at least one"));
         }
         if let Some(id) = ids.iter().find(|&&id| id as usize >= vocab) {
             return Err(Error::new(
                 ErrorKind::InvalidRequest,
-                format!(
-                    "token {id} is not in this model's vocabulary of {vocab}; use the tokenizer that belongs to it"
-                ),
+                format!("token {id} is not in the model's vocabulary of {vocab}; use the tokenizer of this model"),
             ));
         }
         if ids.len() > context - held {

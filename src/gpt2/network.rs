@@ -1,8 +1,8 @@
-//! The forward pass of GPT-2 (Radford et al., 2019), in the published architecture: learned positions, layer norm
-//! before each part of a block, one layer norm after the last block, and the token embedding as output head.
+//! The forward pass of GPT-2 (Radford et al., 2019): learned position embeddings, pre-norm transformer blocks, a final
+//! layer norm, and an `lm_head` that is usually tied to the token embedding.
 //!
-//! It is written on plain rows of floats. What lies under it, the products, attention and the functions of single
-//! numbers, differs by precision and instruction set; this does not.
+//! This code works on rows of floats and is the same for every precision and instruction set. Matrix products, attention
+//! and activation functions handle the differences.
 
 use std::ops::Range;
 
@@ -24,50 +24,49 @@ pub struct Network {
     pub token_embedding: Matrix,
     /// `wpe`: `[n_positions, n_embd]`.
     pub position_embedding: Vec<f32>,
-    /// The blocks, from the input on.
+    /// The transformer blocks, in order.
     pub blocks: Vec<Block>,
     /// `ln_f`.
     pub norm: LayerNorm,
-    /// `[vocab_size, n_embd]`; shares its numbers with `token_embedding` when the head is tied.
+    /// `[vocab_size, n_embd]`; shares its memory with `token_embedding` if tied.
     pub lm_head: Matrix,
 }
 
-/// The weights of one block.
+/// The weights of one transformer block.
 #[derive(Clone)]
 pub struct Block {
     /// `ln_1`.
     pub attention_norm: LayerNorm,
-    /// `c_attn`: `n_embd` to queries, keys and values, side by side.
+    /// `attn.c_attn`: `n_embd` to `3 * n_embd`, queries, keys and values side by side.
     pub qkv: Linear,
-    /// `attn.c_proj`: the heads, side by side, back to `n_embd`.
+    /// `attn.c_proj`: the concatenated heads, `n_embd`, to `n_embd`.
     pub attention_output: Linear,
-    /// What attention scores are multiplied by.
+    /// Factor for the attention scores.
     pub attention_scale: f32,
     /// `ln_2`.
     pub mlp_norm: LayerNorm,
-    /// `c_fc`: `n_embd` to `n_inner`.
+    /// `mlp.c_fc`: `n_embd` to `n_inner`.
     pub mlp_up: Linear,
-    /// The nonlinearity between the two.
+    /// The activation function between the two linear layers.
     pub activation: Activation,
     /// `mlp.c_proj`: `n_inner` to `n_embd`.
     pub mlp_down: Linear,
 }
 
-/// What a pass works in: rows of floats, one for each id. It is kept from pass to pass, so that a step allocates
-/// nothing.
+/// The buffers of a forward pass, with one row for each id. They are reused, so that a decode step does not allocate.
 #[derive(Default)]
 pub struct Workspace {
-    /// `[n, n_embd]`: what the blocks add to, and in the end the last hidden states.
+    /// `[n, n_embd]`: the residual stream; after a pass, the last hidden states.
     hidden: Vec<f32>,
-    /// `[n, n_embd]`: what a part of a block begins with.
+    /// `[n, n_embd]`: the output of a layer norm.
     normed: Vec<f32>,
     /// `[n, 3 * n_embd]`.
     qkv: Vec<f32>,
-    /// `[n, n_embd]`: the heads, side by side.
+    /// `[n, n_embd]`: the outputs of the heads, concatenated.
     heads: Vec<f32>,
     /// `[n, n_inner]`.
     inner: Vec<f32>,
-    /// `[n, n_embd]`: what a part of a block ends with.
+    /// `[n, n_embd]`: the output of attention or MLP, to be added to the residual stream.
     added: Vec<f32>,
     quantised: Vec<ActivationBlock>,
     attention: Scratch,
@@ -75,19 +74,19 @@ pub struct Workspace {
     pub stopwatch: Stopwatch,
 }
 
-/// What [`Block::multiply_once`] works in.
+/// The buffers of [`Block::multiply_once`].
 #[derive(Default)]
-pub struct TrialWorkspace {
-    /// As many numbers as the widest matrix has inputs. Which they are does not matter.
+pub struct TrialBuffers {
+    /// Arbitrary activations, as many as the largest matrix has inputs.
     pub x: Vec<f32>,
-    /// The same, quantised.
+    /// The quantised activations.
     pub quantised: Vec<ActivationBlock>,
-    /// Results, which nobody wants.
+    /// The results, which are not used.
     pub out: Vec<f32>,
 }
 
 impl Workspace {
-    /// Takes room for a pass over `n` positions, of which the last sees `visible`.
+    /// Reserves space for a pass over `n` positions, the last of which attends to `visible` positions.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -104,9 +103,9 @@ impl Workspace {
 }
 
 impl Network {
-    /// Computes the last hidden state of each of `ids` after the positions that `cache` (one per block) holds, and
-    /// appends their keys and values to it. Ids must be in the vocabulary, positions in the context, and there must be room
-    /// in both `cache` and `work`.
+    /// Computes the last hidden states of `ids`, which follow the positions in `cache` (one for each block), and appends
+    /// their keys and values to it. The ids must be in the vocabulary and their positions in the context, and space must be
+    /// reserved in both `cache` and `work`.
     pub fn hidden(&self, ids: &[u32], cache: &mut [LayerKvCache], work: &mut Workspace) {
         work.stopwatch.start();
         let past = cache.first().map_or(0, LayerKvCache::len);
@@ -119,7 +118,7 @@ impl Network {
         }
     }
 
-    /// The logits for the last hidden states `rows` into `logits`: `[rows.len(), vocab_size]`.
+    /// Writes the logits for the last hidden states of the positions `rows` to `logits`: `[rows.len(), vocab_size]`.
     pub fn logits(&self, rows: Range<usize>, work: &mut Workspace, logits: &mut Vec<f32>) {
         work.stopwatch.start();
         let n_embd = self.lm_head.shape().1;
@@ -130,7 +129,7 @@ impl Network {
 }
 
 impl Block {
-    /// `x + attention(norm(x))`, and then the same with the feed-forward part, where `x` is `work.hidden`.
+    /// `x += attention(norm(x))`, then `x += mlp(norm(x))`, where `x` is `work.hidden`.
     fn forward(&self, cache: &mut LayerKvCache, work: &mut Workspace) {
         self.attention_norm.forward(&work.hidden, &mut work.normed);
         self.attention(cache, work);
@@ -151,19 +150,19 @@ impl Block {
         self.attention_output.forward(&work.heads, &mut work.quantised, &mut work.added);
     }
 
-    /// Bytes of its matrices.
+    /// Bytes of the matrices of this block.
     pub fn bytes(&self) -> u64 {
         self.matrices().map(|linear| linear.bytes()).sum()
     }
 
-    /// How most of its weights are held.
+    /// The precision of the MLP, which has most of the weights.
     pub fn precision(&self) -> Precision {
         self.mlp_up.precision()
     }
 
-    /// Passes through its weights as one position does, for nothing but the time it takes.
-    pub fn multiply_once(&self, room: &mut TrialWorkspace) {
-        let TrialWorkspace { x, quantised, out } = room;
+    /// Multiplies by each matrix once, as for one position, to measure the time.
+    pub fn multiply_once(&self, buffers: &mut TrialBuffers) {
+        let TrialBuffers { x, quantised, out } = buffers;
         for linear in self.matrices() {
             x.resize(x.len().max(linear.inputs()), 1.0);
             linear.forward(&x[..linear.inputs()], quantised, out);
@@ -181,7 +180,7 @@ impl Block {
     }
 }
 
-/// Adds `other`, which may go on, to `x`.
+/// Adds the first `x.len()` numbers of `other` to `x`.
 fn add(x: &mut [f32], other: &[f32]) {
     for (x, other) in x.iter_mut().zip(other) {
         *x += other;

@@ -1,6 +1,6 @@
 //! Layer norm (Ba et al., 2016).
 
-/// `(x - mean) / sqrt(variance + epsilon) * scale + shift`, over the numbers of each row.
+/// `(x - mean) / sqrt(variance + epsilon) * scale + shift`, for each row.
 #[derive(Clone)]
 pub struct LayerNorm {
     scale: Vec<f32>,
@@ -15,13 +15,12 @@ impl LayerNorm {
         Self { scale, shift, epsilon }
     }
 
-    /// The rows of `x` (`[n, n_embd]`), each normalised, into `out`.
+    /// Normalises each row of `x` (`[n, n_embd]`) and writes `out`, of the same shape.
     pub fn forward(&self, x: &[f32], out: &mut Vec<f32>) {
         let width = self.scale.len();
         out.resize(x.len(), 0.0);
         for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-            // The squares are those of the distances from the mean: a difference of sums of squares would lose most of
-            // its digits where the mean is large.
+            // Two passes: `mean(x²) - mean²` would lose most digits if the mean is large.
             let mean = sum(x, |x| x) / width as f32;
             let variance = sum(x, |x| (x - mean) * (x - mean)) / width as f32;
             let factor = 1.0 / (variance + self.epsilon).sqrt();
@@ -32,7 +31,7 @@ impl LayerNorm {
     }
 }
 
-/// The sum over all numbers in eight lanes, which do not wait for one another.
+/// The sum of `term` over all numbers, in eight independent lanes that vectorise.
 fn sum(x: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     let (groups, rest) = x.as_chunks::<8>();
     let mut lanes = [0.0; 8];

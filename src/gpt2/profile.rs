@@ -1,8 +1,8 @@
-//! How long the parts of a pass take.
+//! Times the parts of a forward pass.
 
 use crate::model::PartTimes;
 
-/// A part of a pass: a field of [`PartTimes`], which says what belongs to it.
+/// A part of a forward pass; [`PartTimes`] describes what belongs to each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Embedding,
@@ -11,34 +11,34 @@ pub enum Part {
     LmHead,
 }
 
-/// Adds up the time of each part. Without a clock it does nothing.
+/// Adds up the time of each part, if it has a clock.
 #[derive(Debug, Clone, Default)]
 pub struct Stopwatch {
-    /// Milliseconds from any fixed moment.
+    /// A monotonic clock in milliseconds.
     clock: Option<fn() -> f64>,
     times: PartTimes,
     last: f64,
 }
 
 impl Stopwatch {
-    /// Measures from now on with `clock`, which returns milliseconds from any fixed moment and never runs backwards.
+    /// Starts measuring with `clock`, a monotonic clock in milliseconds.
     pub fn set_clock(&mut self, clock: fn() -> f64) {
         self.clock = Some(clock);
     }
 
-    /// What was measured since there is a clock.
+    /// The times since the clock was set.
     pub fn times(&self) -> Option<PartTimes> {
         self.clock.map(|_| self.times)
     }
 
-    /// The next part begins now.
+    /// Starts the next part.
     pub fn start(&mut self) {
         if let Some(clock) = self.clock {
             self.last = clock();
         }
     }
 
-    /// `part` ends now, and the next begins.
+    /// Ends `part` and starts the next.
     pub fn lap(&mut self, part: Part) {
         let Some(clock) = self.clock else { return };
         let now = clock();

@@ -1,29 +1,27 @@
-//! Tries in how many places at a time this machine reads the weights fastest: with the model's own, for a few
-//! milliseconds. Results do not depend on the choice.
+//! Measures with which number of readers this machine reads the model's weights fastest, for a few milliseconds. The
+//! results of a model do not depend on it.
 
 use super::matrix::Precision;
-use super::network::{Block, TrialWorkspace};
+use super::network::{Block, TrialBuffers};
 use crate::kernels::{self, ActivationBlock, BLOCK, DEFAULT_READERS, GROUP, MatmulFn, PackedBlock, READERS};
 use crate::record::ReadersTrial;
 
-/// A trial ends before it takes longer, in milliseconds, unless the first turn of each number of readers takes longer
-/// already.
+/// Time limit of a trial in milliseconds. Each number of readers is measured at least once, even if that takes longer.
 const MAX_MS: f64 = 25.0;
 
-/// Bytes of weights that one turn passes through, at least: so many that a clock which ticks ten times a millisecond
-/// tells turns apart.
+/// Minimum number of bytes read in one turn, so that a clock with a resolution of 0.1 ms can compare turns.
 const TURN_BYTES: u64 = 16 << 20;
 
-/// Models whose blocks take less are not worth it: a large cache holds them, and then all numbers are alike.
+/// Smaller models are not measured: they fit into a large cache, where the number of readers makes no difference.
 pub const MIN_BYTES: u64 = 48 << 20;
 
-/// How much faster than the default another number must be to be chosen: less may be chance.
+/// Minimum speedup over the default for another number to be chosen, because of measurement noise.
 const MARGIN: f64 = 1.03;
 
-/// Has the engine compile the products well while a large model is on its way: a browser begins with code made in haste,
-/// by which all numbers of readers are alike, and goes on to better code for what has run a while. Takes some 5 ms.
+/// Makes the engine optimise the kernels while a large model is loading: a browser starts with baseline code, in which the
+/// number of readers makes no difference, and later replaces code that runs often. Takes about 5 ms.
 pub fn warm_up(clock: fn() -> f64) {
-    /// As many as a matrix of the smallest model has, and few outputs.
+    /// The width of the smallest GPT-2, and a few outputs.
     const INPUTS: usize = 768;
     const OUTPUTS: usize = 64;
     const MS: f64 = 2.5;
@@ -32,15 +30,15 @@ pub fn warm_up(clock: fn() -> f64) {
     multiply_for(MS, products.q4, (OUTPUTS, INPUTS), clock);
 }
 
-/// Multiplies by one row with each number of readers in turn, until `ms` milliseconds are over.
+/// Multiplies one row of activations with each number of readers in turn, for `ms` milliseconds.
 fn multiply_for<W: PackedBlock>(ms: f64, product: MatmulFn<W>, (outputs, inputs): (usize, usize), clock: fn() -> f64) {
-    /// Bounds it where the clock stands still.
-    const MOST: usize = 10_000;
+    /// Limit in case the clock does not advance.
+    const MAX_PRODUCTS: usize = 10_000;
     let weights = vec![W::ZERO; outputs / GROUP * (inputs / BLOCK)];
     let (x, mut out) = (vec![1.0; inputs], vec![0.0; outputs]);
     let mut quantised = vec![ActivationBlock::EMPTY; inputs / BLOCK];
     let began = clock();
-    for readers in READERS.into_iter().cycle().take(MOST) {
+    for readers in READERS.into_iter().cycle().take(MAX_PRODUCTS) {
         product(&weights, &x, inputs, &mut quantised, &mut out, outputs, readers);
         if clock() - began > ms {
             break;
@@ -48,8 +46,8 @@ fn multiply_for<W: PackedBlock>(ms: f64, product: MatmulFn<W>, (outputs, inputs)
     }
 }
 
-/// Passes through `blocks`, each number of readers in turn with the next of them, and tells how fast each read. Nothing
-/// where that says nothing: for few weights, for those in f32, or by a coarse clock.
+/// Measures the bandwidth of each number of readers on the weights of `blocks`. Empty for small models, for f32, or if
+/// the clock is too coarse.
 pub fn run(blocks: &[Block], clock: fn() -> f64) -> Vec<ReadersTrial> {
     let block_bytes = blocks.first().map_or(0, Block::bytes);
     let held = block_bytes * blocks.len() as u64;
@@ -59,7 +57,7 @@ pub fn run(blocks: &[Block], clock: fn() -> f64) -> Vec<ReadersTrial> {
 
 fn turns(blocks: &[Block], block_bytes: u64, clock: fn() -> f64) -> Vec<ReadersTrial> {
     let before = kernels::readers();
-    let (mut room, mut next) = (TrialWorkspace::default(), blocks.iter().cycle());
+    let (mut buffers, mut next) = (TrialBuffers::default(), blocks.iter().cycle());
     let blocks_a_turn = TURN_BYTES.div_ceil(block_bytes.max(1)) as usize;
     let began = clock();
     let mut last = began;
@@ -69,7 +67,7 @@ fn turns(blocks: &[Block], block_bytes: u64, clock: fn() -> f64) -> Vec<ReadersT
         for (readers, times) in READERS.into_iter().zip(&mut times) {
             kernels::set_readers(readers);
             for block in next.by_ref().take(blocks_a_turn) {
-                block.multiply_once(&mut room);
+                block.multiply_once(&mut buffers);
             }
             let now = clock();
             times.push(now - last);
@@ -80,7 +78,7 @@ fn turns(blocks: &[Block], block_bytes: u64, clock: fn() -> f64) -> Vec<ReadersT
         }
     }
     kernels::set_readers(before);
-    // Some browsers tell whole milliseconds, as long as a turn.
+    // Some browsers have a clock with a resolution of 1 ms, which is the length of a turn.
     if times.iter().flatten().all(|ms| (ms - ms.round()).abs() < 1e-6) {
         return Vec::new();
     }
@@ -89,7 +87,7 @@ fn turns(blocks: &[Block], block_bytes: u64, clock: fn() -> f64) -> Vec<ReadersT
     READERS.into_iter().zip(times).map(|(readers, times)| ReadersTrial { readers, gb_s: speed(times) }).collect()
 }
 
-/// The mean of the faster half: whatever disturbs a turn makes it slower.
+/// The mean of the faster half, because a disturbance only makes a turn slower.
 fn fastest_half(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.truncate(times.len().div_ceil(2));
@@ -116,7 +114,7 @@ mod tests {
     use super::super::norm::LayerNorm;
     use super::*;
 
-    /// Tells a tenth of a millisecond more whenever it is asked.
+    /// A clock that advances by 0.1 ms on each call.
     fn clock() -> f64 {
         static ASKED: AtomicU64 = AtomicU64::new(0);
         ASKED.fetch_add(1, Ordering::Relaxed) as f64 * 0.1
@@ -147,12 +145,12 @@ mod tests {
         let blocks = vec![block(Precision::Q8_0)];
         let tried = turns(&blocks, TURN_BYTES / 2, clock);
         assert_eq!(tried.iter().map(|of| of.readers).collect::<Vec<_>>(), READERS);
-        // 16 MiB in a tenth of a millisecond, or more if other tests asked meanwhile.
+        // 16 MiB in 0.1 ms, or longer if other tests call the clock meanwhile.
         assert!(tried.iter().all(|of| of.gb_s > 0.0 && of.gb_s < 168.0), "{tried:?}");
         assert_eq!(kernels::readers(), before);
 
-        // A clock that ticks once a millisecond, or never, says nothing. Not a test of its own: the number of readers is
-        // one for all threads.
+        // A clock that advances by 1 ms, or never, gives no result. This is in the same test because the number of readers
+        // is global.
         fn coarse() -> f64 {
             static ASKED: AtomicU64 = AtomicU64::new(0);
             (ASKED.fetch_add(1, Ordering::Relaxed) / 2) as f64

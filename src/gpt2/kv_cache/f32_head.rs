@@ -1,4 +1,4 @@
-//! A head in 32-bit floats: the reference.
+//! Keys and values of a head in 32-bit floats: the reference.
 
 use super::head::{HeadCache, Scratch, grow, softmax_numerators};
 use crate::error::Result;
@@ -42,7 +42,7 @@ impl HeadCache for F32HeadCache {
     }
 }
 
-/// The product of two vectors, summed in eight lanes: two vector registers.
+/// The dot product of two vectors, summed in eight lanes: two vector registers.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     let mut sums = [0.0; 8];
@@ -56,9 +56,9 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     (sums[0] + sums[2]) + (sums[1] + sums[3]) + rest
 }
 
-/// The sum of the rows of `values` (`[weights.len(), out.len()]`), each times its weight, into `out`.
+/// Writes the weighted sum of the rows of `values` (`[weights.len(), out.len()]`) to `out`.
 fn weighted_sum(weights: &[f32], values: &[f32], out: &mut [f32]) {
-    /// Columns summed in registers while one pass runs over the rows.
+    /// Number of columns whose sums stay in registers during one pass over the rows.
     const COLUMNS: usize = 16;
     let width = out.len();
     let (columns, rest) = out.as_chunks_mut::<COLUMNS>();

@@ -1,23 +1,23 @@
-//! What the cache of one head does, in whichever precision it holds keys and values.
+//! The interface of the KV cache of one head, for every precision.
 
 use crate::error::Result;
 use crate::gpt2::memory::{self, try_reserve};
 use crate::kernels::exp::exp_each;
 
-/// What a query works in.
+/// The buffers of a query.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// One number for each position, and room for a multiple of four.
+    /// The scores and then the weights, one for each position, rounded up to a multiple of 4.
     pub(super) weights: Vec<f32>,
-    /// The query, quantised.
+    /// The quantised query.
     pub(super) query: Vec<[i16; 2]>,
-    /// The weights, quantised.
+    /// The quantised weights.
     pub(super) quantised: Vec<[i16; 2]>,
     pub(super) sums: Vec<i32>,
 }
 
 impl Scratch {
-    /// Takes room for a query of `head_dim` numbers and `positions` positions.
+    /// Reserves space for a query of `head_dim` numbers over `positions` positions.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -29,27 +29,27 @@ impl Scratch {
     }
 }
 
-/// The keys and values of one head.
+/// The KV cache of one attention head.
 pub trait HeadCache {
-    /// A head of `head_dim` numbers that holds nothing.
+    /// An empty cache for a head of `head_dim` numbers.
     fn new(head_dim: usize) -> Self;
 
-    /// Takes room for `positions` positions, if it has less.
+    /// Reserves space for `positions` positions in total.
     ///
     /// # Errors
-    /// `OutOfMemory`; what is held is unchanged then.
+    /// `OutOfMemory`; the contents are unchanged then.
     fn reserve(&mut self, positions: usize) -> Result<()>;
 
-    /// Writes the key and the value of a position there is room for.
+    /// Writes the key and the value of a position, for which space is reserved.
     fn set(&mut self, position: usize, key: &[f32], value: &[f32]);
 
-    /// The attention of one query over the first `visible` positions, at least one, into `out`.
+    /// Computes attention of one query over the first `visible` positions (at least 1) into `out`.
     fn attend(&self, query: &[f32], visible: usize, scale: f32, scratch: &mut Scratch, out: &mut [f32]);
 }
 
-/// Makes `exp(score - max)` of scores, so that no exponential overflows; gives their sum.
+/// Replaces each score by `exp(score - max)`, which does not overflow, and returns the sum.
 pub(super) fn softmax_numerators(scores: &mut [f32]) -> f32 {
-    // By a comparison, which is an instruction for four numbers: `f32::max` is a call for each.
+    // A comparison vectorises; `f32::max` compiles to a call.
     let greater = |max: f32, score: &f32| if *score > max { *score } else { max };
     let (fours, rest) = scores.as_chunks::<4>();
     let mut lanes = [f32::NEG_INFINITY; 4];
@@ -62,10 +62,10 @@ pub(super) fn softmax_numerators(scores: &mut [f32]) -> f32 {
     exp_each(scores, max)
 }
 
-/// Makes `held` at least `len` long, in one allocation of exactly that size.
+/// Grows `held` to a length of at least `len`, in one allocation of exactly that size.
 ///
 /// # Errors
-/// `OutOfMemory`; it is unchanged then.
+/// `OutOfMemory`; `held` is unchanged then.
 pub(super) fn grow<T: Clone>(held: &mut Vec<T>, len: usize, zero: T) -> Result<()> {
     if len > held.len() {
         memory::try_reserve(held, len)?;

@@ -1,4 +1,4 @@
-//! Keys and values of the positions already processed.
+//! The KV cache: keys and values of the processed positions.
 
 mod f32_head;
 mod head;
@@ -10,20 +10,20 @@ pub use quantised_head::QuantisedHeadCache;
 
 use crate::error::Result;
 
-/// Room for this many positions is taken at once at the start; then it doubles, up to the context.
+/// Initial capacity in positions. The capacity then doubles up to the context length.
 const FIRST_POSITIONS: usize = 64;
 
-/// How keys and values are held.
+/// The precision of keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KvPrecision {
-    /// In 32-bit floats.
+    /// 32-bit floats.
     F32,
-    /// Keys in 12 bits and values in 8, with a scale for each head and position.
+    /// 12-bit keys and 8-bit values, with a scale for each head and position.
     Quantised,
 }
 
 impl KvPrecision {
-    /// Bytes that the key and the value of one position take in one head.
+    /// Bytes of the key and the value of one position in one head of `head_dim` numbers.
     pub fn bytes(self, head_dim: u64) -> u64 {
         match self {
             Self::F32 => 8u64.saturating_mul(head_dim),
@@ -32,18 +32,18 @@ impl KvPrecision {
     }
 }
 
-/// The keys and values of one block.
+/// The KV cache of one transformer block.
 #[derive(Clone)]
 pub struct LayerKvCache {
     heads: Heads,
     head_dim: usize,
     context: usize,
-    /// Positions held, and those there is room for.
+    /// Number of positions, and the capacity.
     len: usize,
-    room: usize,
+    capacity: usize,
 }
 
-/// Each head's, in one piece.
+/// The caches of the heads.
 #[derive(Clone)]
 pub enum Heads {
     /// See [`KvPrecision::F32`].
@@ -53,34 +53,34 @@ pub enum Heads {
 }
 
 impl LayerKvCache {
-    /// An empty cache of `heads` heads, each `head_dim` wide, for at most `context` positions.
+    /// An empty cache for `heads` heads of width `head_dim` and a context of `context` positions.
     pub fn new(heads: usize, head_dim: usize, context: usize, storage: KvPrecision) -> Self {
         let heads = match storage {
             KvPrecision::F32 => Heads::F32((0..heads).map(|_| HeadCache::new(head_dim)).collect()),
             KvPrecision::Quantised => Heads::Quantised((0..heads).map(|_| HeadCache::new(head_dim)).collect()),
         };
-        Self { heads, head_dim, context, len: 0, room: 0 }
+        Self { heads, head_dim, context, len: 0, capacity: 0 }
     }
 
-    /// Takes room for the next `n` positions. Costs time in proportion to `n`, whatever is held already (amortised).
+    /// Reserves space for `n` more positions, in amortised time O(`n`).
     ///
     /// # Errors
-    /// `OutOfMemory`; what is held is unchanged then.
+    /// `OutOfMemory`; the contents are unchanged then.
     pub fn reserve(&mut self, n: usize) -> Result<()> {
         let len = self.len + n;
-        if len > self.room {
-            let room = len.max(FIRST_POSITIONS).max(2 * self.room).min(self.context.max(len));
+        if len > self.capacity {
+            let capacity = len.max(FIRST_POSITIONS).max(2 * self.capacity).min(self.context.max(len));
             match &mut self.heads {
-                Heads::F32(heads) => heads.iter_mut().try_for_each(|head| head.reserve(room))?,
-                Heads::Quantised(heads) => heads.iter_mut().try_for_each(|head| head.reserve(room))?,
+                Heads::F32(heads) => heads.iter_mut().try_for_each(|head| head.reserve(capacity))?,
+                Heads::Quantised(heads) => heads.iter_mut().try_for_each(|head| head.reserve(capacity))?,
             }
-            self.room = room;
+            self.capacity = capacity;
         }
         Ok(())
     }
 
-    /// Appends the keys and values of the next positions, for which there is room: `qkv`, of shape `[n, 3 * n_embd]`, has
-    /// them behind their queries.
+    /// Appends the keys and values of the next positions, for which space is reserved. `qkv`, of shape `[n, 3 * n_embd]`,
+    /// holds queries, keys and values side by side.
     pub fn append(&mut self, qkv: &[f32]) {
         match &mut self.heads {
             Heads::F32(heads) => write(heads, qkv, self.len, self.head_dim),
@@ -89,12 +89,12 @@ impl LayerKvCache {
         self.len += qkv.len() / (3 * self.n_embd());
     }
 
-    /// Forgets the positions from `len` on. Does nothing if fewer are held.
+    /// Shortens the cache to `len` positions. Does nothing if it is shorter.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Positions held.
+    /// Number of positions.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -104,7 +104,7 @@ impl LayerKvCache {
         self.head_dim
     }
 
-    /// Width of all heads together.
+    /// Total width of the heads.
     pub fn n_embd(&self) -> usize {
         let heads = match &self.heads {
             Heads::F32(heads) => heads.len(),
@@ -113,7 +113,7 @@ impl LayerKvCache {
         heads * self.head_dim
     }
 
-    /// Keys and values of each head. What they hold beyond [`len`](Self::len) is of no meaning.
+    /// The caches of the heads. Contents beyond [`len`](Self::len) are unspecified.
     pub fn heads(&self) -> &Heads {
         &self.heads
     }
@@ -163,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn room_doubles_and_ends_at_the_context() {
-        let (mut cache, mut rooms) = (LayerKvCache::new(2, 3, 300, KvPrecision::Quantised), Vec::new());
+    fn capacity_doubles_and_ends_at_the_context() {
+        let (mut cache, mut capacities) = (LayerKvCache::new(2, 3, 300, KvPrecision::Quantised), Vec::new());
         for p in 0..300 {
             cache.reserve(1).unwrap();
             cache.append(&positions(p, 1));
-            rooms.push(cache.room);
+            capacities.push(cache.capacity);
         }
-        rooms.dedup();
-        assert_eq!(rooms, [64, 128, 256, 300]);
+        capacities.dedup();
+        assert_eq!(capacities, [64, 128, 256, 300]);
     }
 }

@@ -1,48 +1,48 @@
-//! A head in rounded numbers, with a scale for each position: keys in 12 bits (held in 16), values in 8, and products
-//! in integers.
+//! Quantised keys and values of a head, with a scale for each position: 12-bit keys (stored in 16 bits), 8-bit values, and
+//! integer dot products.
 //!
-//! A key's error is multiplied by the query and goes into an exponent, a value's is averaged away: with 8-bit keys the
-//! rounding of keys moved the likelihood of tokens nearly as much as that of all activations, and 8-bit values a tenth
-//! of it. `docs/performance.md` has the figures. The query, which is rounded anew in each step, gets 11 bits, and the
-//! weights, which have no sign, get 14.
+//! The error of a key is multiplied by the query and enters an exponent, while errors of values average out. With 8-bit
+//! keys, quantising the keys changed the likelihood of tokens nearly as much as quantising all activations; 8-bit values
+//! changed it a tenth as much (`docs/performance.md`). Queries are quantised to 11 bits and weights, which are not negative,
+//! to 14 bits.
 
 use super::head::{HeadCache, Scratch, grow, softmax_numerators};
 use crate::error::Result;
 use crate::kernels::activations::{TINY, max_abs, round};
 use crate::kernels::attention::{self, KeyGroup, ValuePair};
 
-/// Positions whose keys lie side by side.
+/// Number of positions whose keys are interleaved.
 const GROUP: usize = 4;
 
-/// The greatest number of a key, and of a query: [`QuantisedHeadCache::MAX_HEAD_DIM`] of their products stay below 2^31.
+/// Limits of quantised keys and queries: the sum of [`QuantisedHeadCache::MAX_HEAD_DIM`] products stays below 2^31.
 const KEY: f32 = 2047.0;
 const QUERY: f32 = 1023.0;
 
-/// The greatest number of a value, and of a weight.
+/// Limits of quantised values and weights.
 const VALUE: f32 = 127.0;
 const WEIGHT: f32 = 16383.0;
 
-/// Positions whose weights share one scale. One weight far above all others would make nothing of them, and all of them
-/// together may be much: so it only can in its own span. The sum of so many products stays below 2^31.
+/// Number of positions whose weights share one scale. A dominant weight quantises small weights to 0 although their sum
+/// may matter; spans restrict this to its neighbours. The sum of `SPAN` products stays below 2^31.
 const SPAN: usize = 128;
 
-/// Keys and values of a head of at most [`MAX_HEAD_DIM`](Self::MAX_HEAD_DIM) numbers.
+/// The cache of a head of at most [`MAX_HEAD_DIM`](Self::MAX_HEAD_DIM) numbers.
 #[derive(Clone)]
 pub struct QuantisedHeadCache {
-    /// `[position / 4, pair of numbers]`.
+    /// `[position / 4, column / 2]`.
     keys: Vec<KeyGroup>,
     key_scales: Vec<f32>,
-    /// `[position / 2, number]`, the numbers rounded up to a multiple of 4.
+    /// `[position / 2, column]`, with the columns padded to a multiple of 4.
     values: Vec<ValuePair>,
     value_scales: Vec<f32>,
     head_dim: usize,
 }
 
 impl QuantisedHeadCache {
-    /// The widest head.
+    /// Maximum width of a head.
     pub const MAX_HEAD_DIM: usize = 1024;
 
-    /// Bytes of a position's key and value.
+    /// Bytes of the key and the value of one position.
     pub fn bytes(head_dim: u64) -> u64 {
         2 * head_dim.next_multiple_of(2) + head_dim.next_multiple_of(4) + 8
     }
@@ -109,7 +109,7 @@ impl HeadCache for QuantisedHeadCache {
         out.fill(0.0);
         for (weights, values) in weights.chunks(SPAN).zip(self.values.chunks(SPAN / 2 * width)) {
             let (scale, inverse) = scales(weights, WEIGHT);
-            // An odd number of positions leaves a place in the last pair, whose weight is 0.
+            // With an odd number of positions, the last pair is padded with a weight of 0.
             round_pairs(weights, inverse, quantised);
             sums.clear();
             sums.resize(width, 0);
@@ -121,24 +121,24 @@ impl HeadCache for QuantisedHeadCache {
     }
 }
 
-/// What makes integers up to `most` of numbers and of those the numbers again: `(scale, inverse)`. NaN and infinity
-/// among the numbers make the scale NaN or infinite.
-fn scales(numbers: &[f32], most: f32) -> (f32, f32) {
-    let greatest = max_abs(numbers);
-    (greatest / most, if greatest < TINY { 0.0 } else { most / greatest })
+/// The scale for quantising numbers to -limit..=limit, and its inverse: `(scale, inverse)`. NaN or infinity among the
+/// numbers makes the scale NaN or infinite.
+fn scales(numbers: &[f32], limit: f32) -> (f32, f32) {
+    let max_abs = max_abs(numbers);
+    (max_abs / limit, if max_abs < TINY { 0.0 } else { limit / max_abs })
 }
 
-/// Numbers, rounded, two by two; in place of a last one that is missing, 0.
+/// Quantises numbers into pairs; an odd last number is paired with 0.
 fn round_pairs(numbers: &[f32], inverse: f32, pairs: &mut Vec<[i16; 2]>) {
     pairs.clear();
     pairs.resize(numbers.len().div_ceil(2), [0; 2]);
-    // Number by number in a slice, of which the compiler makes vectors.
-    for (rounded, number) in pairs.as_flattened_mut().iter_mut().zip(numbers) {
-        *rounded = round(number * inverse) as i16;
+    // A flat loop, so that it vectorises.
+    for (quantised, number) in pairs.as_flattened_mut().iter_mut().zip(numbers) {
+        *quantised = round(number * inverse) as i16;
     }
 }
 
-/// One number or two, rounded; in place of a second that is missing, 0.
+/// Quantises one or two numbers; a missing second one is 0.
 #[inline(always)]
 fn round_pair(pair: &[f32], inverse: f32) -> [i16; 2] {
     [round(pair[0] * inverse) as i16, pair.get(1).map_or(0, |number| round(number * inverse) as i16)]
