@@ -1,4 +1,4 @@
-//! What a model will be held in, and how much memory it needs, from its header alone.
+//! The precision and the memory requirement of a model, from its headers alone.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::gpt2::matrix::Precision;
 use crate::gpt2::memory::MIB;
 use crate::kernels::BLOCK;
 
-/// For activations, the tokenizer, the pieces of a file on their way, and the program itself.
+/// Memory for activations, the tokenizer, pieces of files, and the program itself.
 const WORKING_SPACE: u64 = 48 * MIB;
 
 /// What is kept of a tensor: its shape as `[out, in]`, and the type of the file.
@@ -26,8 +26,8 @@ pub(super) struct TensorMeta {
     pub file: usize,
 }
 
-/// The precision a matrix will be held in: the one asked for, else that of the file if there is such a one here, else
-/// the nearest that keeps the size of the file in bounds. Rows that make no blocks stay in f32.
+/// The precision of a matrix in memory: the requested one, else that of the file if it is supported, else the nearest one.
+/// A matrix stays in f32 if its rows are not a multiple of the block size.
 pub(super) fn precision_of(asked: Option<Precision>, dtype: GgmlDType, inputs: usize) -> Precision {
     let wanted = asked.unwrap_or(match dtype {
         GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16 => Precision::F32,
@@ -57,7 +57,7 @@ pub(super) fn not_quantised(
     ))
 }
 
-/// Bytes of all tensors as they will be kept.
+/// Bytes of all tensors in memory.
 pub(super) fn kept(found: &BTreeMap<TensorId, TensorMeta>, asked: Option<Precision>) -> u64 {
     let bytes = |(id, found): (&TensorId, &TensorMeta)| match (id.role(), found.shape.as_slice()) {
         (Role::Embedding | Role::Linear, &[outputs, inputs]) => {
@@ -68,7 +68,7 @@ pub(super) fn kept(found: &BTreeMap<TensorId, TensorMeta>, asked: Option<Precisi
     found.iter().map(bytes).fold(0, u64::saturating_add)
 }
 
-/// What most of the weights will be held in.
+/// The precision of most weights.
 fn most_used(found: &BTreeMap<TensorId, TensorMeta>, asked: Option<Precision>) -> Precision {
     let mut weights: BTreeMap<Precision, u64> = BTreeMap::new();
     for (id, found) in found {
@@ -93,8 +93,7 @@ pub(super) fn storage(precision: Precision, config: &Config) -> KvPrecision {
     }
 }
 
-/// Bytes that a model of these tensors takes when it is loaded: the tensors themselves, and the keys and values of a full
-/// context.
+/// Bytes of a loaded model: its tensors and the KV cache of a full context.
 pub(super) fn held(found: &BTreeMap<TensorId, TensorMeta>, config: Option<&Config>, asked: Option<Precision>) -> u64 {
     let positions = config.map_or(0, |config| {
         let head = storage(most_used(found, asked), config).bytes(config.head_dim() as u64);
@@ -105,8 +104,8 @@ pub(super) fn held(found: &BTreeMap<TensorId, TensorMeta>, config: Option<&Confi
     kept(found, asked).saturating_add(positions)
 }
 
-/// Bytes needed to load and run a model of these tensors: what it will take itself, the largest matrix that is turned
-/// around on its way, and some working space.
+/// Bytes needed to load and run a model: the model, the largest matrix that is transposed during loading, and some
+/// workspace.
 pub(super) fn needed(
     found: &BTreeMap<TensorId, TensorMeta>,
     config: Option<&Config>,

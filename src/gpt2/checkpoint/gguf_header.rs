@@ -14,10 +14,10 @@ use crate::error::{Error, ErrorKind};
 type Result<T, E = Unread> = std::result::Result<T, E>;
 
 /// Elements all arrays of a header may have together: ten times what GPT-2's tokenizer needs.
-const MOST_ARRAY_ELEMENTS: u64 = 1 << 21;
+const MAX_ARRAY_ELEMENTS: u64 = 1 << 21;
 
 /// Lists inside lists, as deep as they are read.
-const MOST_DEPTH: u32 = 8;
+const MAX_DEPTH: u32 = 8;
 
 /// Tensor data begins, and each tensor in it, at a multiple of this if the file does not say of what.
 const ALIGNMENT: u64 = 32;
@@ -247,9 +247,9 @@ impl<'a> Reader<'a> {
     fn list(&mut self, key: &str, depth: u32) -> Result<Value<'a>> {
         let (kind, count) = (self.u32()?, self.u64()?);
         self.array_elements = self.array_elements.saturating_add(count);
-        if self.array_elements > MOST_ARRAY_ELEMENTS {
+        if self.array_elements > MAX_ARRAY_ELEMENTS {
             return Err(unsupported(format!(
-                "`{key}` of the GGUF file has {count} elements; at most {MOST_ARRAY_ELEMENTS} in all are supported"
+                "`{key}` of the GGUF file has {count} elements; at most {MAX_ARRAY_ELEMENTS} in all are supported"
             )));
         }
         match kind {
@@ -265,14 +265,14 @@ impl<'a> Reader<'a> {
                 Ok(if numbers.len() as u64 == count { Value::Integers(numbers) } else { Value::Other })
             }
             // Nothing here needs lists of lists, but other programs may.
-            9 if depth < MOST_DEPTH => {
+            9 if depth < MAX_DEPTH => {
                 for _ in 0..count {
                     self.list(key, depth + 1)?;
                 }
                 Ok(Value::Other)
             }
             9 => Err(unsupported(format!(
-                "`{key}` of the GGUF file has lists in lists, more than {MOST_DEPTH} deep; at most that is supported"
+                "`{key}` of the GGUF file has lists in lists, more than {MAX_DEPTH} deep; at most that is supported"
             ))),
             _ => Err(damaged(format!("`{key}` of the GGUF file is a list of the unknown type {kind}"))),
         }

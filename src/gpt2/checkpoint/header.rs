@@ -1,4 +1,4 @@
-//! What the header of a weights file says.
+//! The header of a weights file, in either format.
 
 use candle_core::quantized::GgmlDType;
 
@@ -11,7 +11,7 @@ use crate::gpt2::Config;
 /// GPT-2's tokenizer 2 MB.
 pub(super) const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// What a weights file says of itself before its numbers.
+/// The header of a weights file.
 #[derive(Debug)]
 pub struct Header {
     /// Of the file.
@@ -97,9 +97,9 @@ impl Split {
 
 /// Why a header could not be read from the bytes so far.
 pub(super) enum Unread {
-    /// At least so many bytes of the file are needed.
+    /// At least this many bytes of the file are needed.
     Short(u64),
-    /// It never will.
+    /// The header is invalid.
     Bad(Error),
 }
 

@@ -14,16 +14,16 @@ use crate::gpt2::{Config, Precision};
 /// How to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// What matrices are held in; `None` is as in the file, as [`load`](super::load) says. A matrix whose rows make no
-    /// blocks of 32 stays in f32, with a notice.
+    /// The precision of matrices; `None` is that of the file, as [`load`](super::load) describes. A matrix whose rows are
+    /// not a multiple of 32 stays in f32, with a notice.
     pub precision: Option<Precision>,
-    /// Bytes the model and its cache may take: what is left beside a model in use. The default is what 32-bit WebAssembly
-    /// can address.
+    /// Limit in bytes for the model and its KV cache, beside a model in use. The default is the address space of 32-bit
+    /// WebAssembly.
     pub memory_limit: u64,
-    /// Bytes that a model in use takes, which would be left if it were freed first.
+    /// Bytes of a model in use, which could be freed.
     pub held: u64,
-    /// Whether the weights' SHA-256 is computed on the way, as by default. It takes longer than all the rest; whoever
-    /// can read the files again may do so later, with a [`WeightsHash`].
+    /// Whether to compute the SHA-256 of the weights during loading (the default). It takes longer than the rest of the
+    /// loading; it can be computed later from the files with a [`WeightsHash`](super::WeightsHash).
     pub fingerprint: bool,
 }
 

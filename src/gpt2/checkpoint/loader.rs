@@ -22,19 +22,19 @@ use crate::gpt2::{Config, Gpt2, memory};
 pub enum Flow {
     /// More of it is needed.
     More,
-    /// The rest of it is of no use: call [`Loader::end_file`].
+    /// The rest of the file is not needed: call [`Loader::end_file`].
     Enough,
 }
 
-/// Makes a model of files that stream in, one after the other, in pieces of any size. How they are cut makes no
-/// difference to the model, not by a bit.
+/// Loads a model from files that arrive one after the other, in pieces of any size. The result does not depend on the
+/// sizes.
 ///
 /// For each of its streams, in any order: [`begin_file`](Self::begin_file), [`push`](Self::push) until the file or the
 /// [`Flow`] ends, [`end_file`](Self::end_file). Then [`finish`](Self::finish). After an error it is of no more use;
 /// dropping it, at any time, frees all it holds.
 ///
-/// What is kept is allocated once, when the data of its tensor begins. Beside it there are the header, pieces of a few
-/// rows, and at most one matrix in f32, where a file has it turned around and it is to be quantised.
+/// The memory of a tensor is allocated once, when its data begins. In addition there are the header, a few rows, and at
+/// most one matrix in f32, if it is stored transposed and has to be quantised.
 pub struct Loader {
     known: KnownModel,
     /// Names of the streams that were read to their end.
@@ -131,8 +131,8 @@ impl Loader {
         Ok(flow)
     }
 
-    /// Memory that was refused although the numbers said there is enough: it is in pieces, or the machine has less. Without
-    /// the model in use there would be more.
+    /// Extends an `OutOfMemory` error if the budget was sufficient: memory is fragmented, or the machine has less. Freeing the
+    /// model in use would help.
     fn told_of_held(&self, error: Error) -> Error {
         let Options { memory_limit, held, .. } = self.known.options;
         if error.kind == ErrorKind::OutOfMemory && held > 0 && self.known.needed <= memory_limit {
@@ -249,7 +249,7 @@ impl Loader {
         })
     }
 
-    /// Takes in what a header says, and turns to the data behind it.
+    /// Adds a header, then reads the data that follows it.
     fn header(&mut self, open: &mut Open, header: Header) -> Result<()> {
         let Stage::Header(reader) = std::mem::replace(&mut open.stage, Stage::Enough) else { return Ok(()) };
         let bytes = reader.into_bytes();
@@ -266,7 +266,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Takes data of the tensors that `file` still has.
+    /// Reads data of the remaining tensors of `file`.
     fn data(&mut self, file: usize, tensors: &mut Tensors, mut bytes: &[u8]) -> Result<()> {
         while let Some(planned) = tensors.plan.front() {
             let before = bytes.len() as u64;
@@ -306,22 +306,22 @@ impl Loader {
         Ok(())
     }
 
-    /// Room for a tensor whose data begins now.
+    /// Allocates a reader for a tensor whose data begins now.
     fn receiver(&self, planned: &Planned) -> Result<TensorReader> {
         let Some((id, dtype)) = planned.keep else { return Err(not_open("receiver")) };
         let (shape, names) = (&self.known.found[&id].shape, self.known.format.map(Format::names));
-        let turned = names.is_some_and(|names| names.turns(id));
+        let transposed = names.is_some_and(|names| names.turns(id));
         let (row, target) = match (id.role(), shape.as_slice()) {
             (Role::Embedding | Role::Linear, &[outputs, inputs]) => {
                 let precision = precision_of(self.known.options.precision, dtype, inputs);
-                let order = if turned { Layout::Transposed } else { Layout::RowMajor };
+                let order = if transposed { Layout::Transposed } else { Layout::RowMajor };
                 let builder = match self.twin(id) {
                     Some(twin) if twin.precision() == precision && twin.shape() == (outputs, inputs) => {
                         MatrixBuilder::maybe_tied(twin)
                     }
                     _ => MatrixBuilder::new(outputs, inputs, precision, order)?,
                 };
-                (if turned { outputs } else { inputs }, Target::Matrix(builder, precision))
+                (if transposed { outputs } else { inputs }, Target::Matrix(builder, precision))
             }
             (_, shape) => (shape.last().copied().unwrap_or(1), Target::plain(shape)?),
         };
@@ -329,7 +329,7 @@ impl Loader {
         Ok(TensorReader::new(&planned.name, dtype, row, planned.end - planned.begin, target))
     }
 
-    /// The token embedding for a head, and the other way round: many files repeat the one as the other.
+    /// The token embedding for an `lm_head` and vice versa: many files contain the same matrix twice.
     fn twin(&self, id: TensorId) -> Option<&Matrix> {
         let twin = match id.kind {
             TensorKind::TokenEmbedding => TensorKind::LmHead,

@@ -1,4 +1,4 @@
-//! The bytes of one tensor -> what is kept of it, a few rows at a time.
+//! Reads the data of one tensor, a few rows at a time.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::gpt2::matrix::MatrixBuilder;
 use crate::gpt2::matrix::{Matrix, Precision};
 use crate::gpt2::memory;
 
-/// Rows are turned into numbers in pieces of about this many bytes.
+/// Rows are dequantised in pieces of about this size, in bytes.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// A tensor as the model keeps it.
@@ -19,16 +19,16 @@ pub(super) enum LoadedTensor {
     Matrix(Matrix),
 }
 
-/// What becomes of the numbers.
+/// Where the numbers of a tensor go.
 pub(super) enum Target {
-    /// They stay 32-bit floats.
+    /// A vector of 32-bit floats.
     Vector(Vec<f32>),
-    /// They go into a matrix of this precision.
+    /// A matrix of this precision.
     Matrix(MatrixBuilder, Precision),
 }
 
 impl Target {
-    /// Room for a tensor that stays as it is.
+    /// Allocates a vector for a tensor of this shape.
     pub fn plain(shape: &[usize]) -> Result<Self> {
         Ok(Self::Vector(memory::try_with_capacity(shape.iter().product())?))
     }
@@ -46,28 +46,28 @@ pub(super) struct TensorReader {
     /// The tensor's name, for errors.
     name: String,
     dtype: GgmlDType,
-    /// Bytes of a row as the file has it.
+    /// Bytes of a row in the file.
     row_bytes: usize,
-    /// Bytes still to come.
+    /// Remaining bytes.
     left: u64,
-    /// The rows being collected: whole words, because candle wants blocks aligned.
+    /// The rows being collected, as words, because candle needs aligned blocks.
     piece: Vec<u32>,
     filled: usize,
     target: Target,
 }
 
 impl TensorReader {
-    /// A receiver for the tensor `name` of `dtype`, whose rows have `row` numbers and take `bytes` in all.
+    /// A reader for the tensor `name` of type `dtype`, with `row` numbers in a row and `bytes` bytes in total.
     pub fn new(name: &str, dtype: GgmlDType, row: usize, bytes: u64, target: Target) -> Self {
         let row_bytes = row / dtype.block_size() * dtype.type_size();
-        // It is 64 KB, or one row: the loader looked for room for so much.
+        // 64 KB or one row: the loader has checked that this is free.
         let piece = (PIECE_BYTES / row_bytes).max(1) * row_bytes;
         let piece = usize::try_from(bytes).map_or(piece, |bytes| piece.min(bytes));
         let piece = vec![0; piece.div_ceil(4)];
         Self { name: name.to_owned(), dtype, row_bytes, left: bytes, piece, filled: 0, target }
     }
 
-    /// Takes what belongs to this tensor from the front of `bytes`; gives the tensor once it is complete.
+    /// Consumes the data of this tensor from the front of `bytes`. Returns whether the tensor is complete.
     ///
     /// # Errors
     /// `DamagedModel` if a number is NaN or infinite, `UnsupportedModel` if it is too large for the precision,
@@ -89,7 +89,7 @@ impl TensorReader {
         Ok(self.left == 0)
     }
 
-    /// The tensor, whose data is complete.
+    /// The complete tensor.
     pub fn finish(self) -> Result<LoadedTensor> {
         Ok(match self.target {
             Target::Vector(numbers) => LoadedTensor::Vector(numbers),
@@ -97,12 +97,12 @@ impl TensorReader {
         })
     }
 
-    /// Hands the collected rows on.
+    /// Converts the collected rows.
     fn convert(&mut self) -> Result<()> {
         let bytes = &bytemuck::cast_slice(&self.piece)[..self.filled];
         let precision = self.target.precision();
         if let (Target::Matrix(builder, _), true) = (&mut self.target, keeps_blocks(self.dtype, precision)) {
-            // A scale in half precision, whose largest exponent means "not finite", comes before the integers.
+            // A block begins with a half-precision scale; its maximum exponent means NaN or infinity.
             let scales = bytes.chunks_exact(self.dtype.type_size());
             if !scales.clone().all(|block| u16::from_le_bytes([block[0], block[1]]) & 0x7c00 != 0x7c00) {
                 return Err(not_finite(&self.name));
@@ -115,7 +115,7 @@ impl TensorReader {
             return Err(Error::new(ErrorKind::Engine, "the tensor library gave other numbers than f32"));
         };
         let max = precision.max();
-        // Also false for what is no number.
+        // Also false for NaN.
         if !numbers.iter().all(|number| number.abs() <= max) {
             if !numbers.iter().all(|number| number.is_finite()) {
                 return Err(not_finite(&self.name));
@@ -137,12 +137,12 @@ impl TensorReader {
     }
 }
 
-/// Whether blocks of the file are kept as they are.
+/// Whether blocks of the file are copied without requantising.
 fn keeps_blocks(dtype: GgmlDType, precision: Precision) -> bool {
     precision != Precision::F32 && precision.stored() == dtype
 }
 
-/// Candle reports shape and memory faults as text. If one comes, our own checks missed something.
+/// Candle reports errors as text. An error means that a check in this crate is missing.
 fn failed(error: candle_core::Error) -> Error {
     Error::new(ErrorKind::Engine, format!("the tensor library failed: {error}"))
 }

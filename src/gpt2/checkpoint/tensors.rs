@@ -1,4 +1,4 @@
-//! The tensors a GPT-2 consists of, and what each format calls them.
+//! The tensors of a GPT-2 and their names in each format.
 
 use std::collections::BTreeMap;
 
@@ -19,21 +19,21 @@ pub(super) enum TensorKind {
     MlpDown,
 }
 
-/// What kind of thing a tensor is.
+/// The role of a tensor, which determines how it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A vector, or the table of positions: held in f32 in any case.
+    /// A vector or the position embedding: always stored in f32.
     Vector,
     /// A matrix `[out, in]` in every format.
     Embedding,
-    /// A matrix of a block, `[out, in]`, which Hugging Face's `Conv1D` has turned around.
+    /// A matrix of a transformer block, `[out, in]`, which Hugging Face's `Conv1D` stores transposed.
     Linear,
 }
 
 /// One tensor of a GPT-2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TensorId {
-    /// The block, or none for what is there once.
+    /// The transformer block; none for tensors outside the blocks.
     pub block: Option<usize>,
     pub kind: TensorKind,
     /// The bias, not the weight.
@@ -41,7 +41,7 @@ pub(super) struct TensorId {
 }
 
 impl TensorId {
-    /// A weight that is there once.
+    /// A weight outside the blocks.
     pub const fn single(kind: TensorKind) -> Self {
         Self { block: None, kind, bias: false }
     }
@@ -77,7 +77,7 @@ impl TensorId {
         if self.bias { vec![outputs] } else { vec![outputs, inputs] }
     }
 
-    /// Every tensor that a model of this configuration needs; the head only if `head`.
+    /// Every tensor that a model of this configuration needs, including the `lm_head` if `head`.
     pub fn needed(config: &Config, head: bool) -> impl Iterator<Item = Self> {
         let once = [
             (TensorKind::TokenEmbedding, false),
@@ -103,11 +103,11 @@ impl TensorId {
     }
 }
 
-/// What a format calls the parts.
+/// The names of the parts in a format.
 pub(super) struct Names {
     /// Before the number of a block.
     pub block: &'static str,
-    /// Parts there is one of.
+    /// Parts outside the blocks.
     pub single: [(&'static str, TensorKind); 4],
     /// Parts of each block.
     pub of_block: [(&'static str, TensorKind); 6],
@@ -156,7 +156,7 @@ impl Names {
         shape
     }
 
-    /// Whether the format stores a tensor turned around.
+    /// Whether the format stores a tensor transposed.
     pub fn turns(&self, id: TensorId) -> bool {
         self.inputs_first && id.role() == Role::Linear
     }
@@ -168,7 +168,7 @@ pub(super) fn block_number(text: &str) -> Option<usize> {
     (number.to_string() == text).then_some(number)
 }
 
-/// What the shapes of the tensors say of a model. Everything else has GPT-2's usual values; `n_head` is a guess.
+/// Infers a configuration from tensor shapes. The rest has GPT-2's defaults, and `n_head` is a guess.
 ///
 /// `shapes` are `[out, in]`. None if a tensor that decides something is not there, or the width gives no number of
 /// heads.
