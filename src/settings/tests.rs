@@ -31,9 +31,9 @@ fn every_row_of_the_table_is_a_field_and_every_field_a_row() {
     assert_eq!(fields, rows);
 }
 
-/// Options are listed in four more places, for people and for a test: none may say something else.
+/// Options are listed in four more places, for people and for a test. Names, defaults, ranges and help must agree.
 #[test]
-fn every_list_of_options_says_the_same() {
+fn every_list_of_options_agrees() {
     let readme = include_str!("../../README.md");
     let page = include_str!("../../www/index.html").replace("&lt;", "<").replace("&gt;", ">");
     let command_line = include_str!("../../build.sh").split_whitespace().collect::<Vec<_>>().join(" ");
@@ -60,6 +60,18 @@ fn every_list_of_options_says_the_same() {
         let said = if *range == OptionRange::Flag { "no" } else { said };
         assert!(line.contains(help) && line.contains(&format!("({said}")), "build.sh, {name}: {line}");
 
+        let accepts = match *range {
+            OptionRange::Integer { min, max: MAX_SEED } => format!("{min} to 2^53 − 1"),
+            OptionRange::Integer { min, max } if max == u64::from(u32::MAX) => format!("from {min}"),
+            OptionRange::Integer { min, max } => format!("{min} to {max}"),
+            OptionRange::Number { min, max: Some(max), open: true } => format!("above {min}, at most {max}"),
+            OptionRange::Number { min, max: Some(max), open: false } => format!("{min} to {max}"),
+            OptionRange::Number { min, max: None, open } => format!("{} {min}", if open { "above" } else { "from" }),
+            OptionRange::Strings { most } => format!("a text, or up to {most} in a list"),
+            OptionRange::Flag => "true, false".to_owned(),
+        };
+        assert_eq!(cell(row, 3), accepts, "README, {name}");
+
         let id = if *name == "stop" { "stop-at".to_owned() } else { name.replace('_', "-") };
         assert!(page.contains(&format!("<p id=\"{id}-help\">{help}</p>")), "index.html, {name}");
         if let OptionRange::Integer { min, max } = range {
@@ -70,7 +82,22 @@ fn every_list_of_options_says_the_same() {
                 "{name}"
             );
         }
-        assert!(fake_worker.contains(&format!("'{help}'")), "fake-worker.js, {name}");
+        if let OptionRange::Number { min, max, .. } = range {
+            let max = max.map_or_else(String::new, |max| format!(" max=\"{max}\""));
+            let control = format!("name=\"{name}\" type=\"number\" inputmode=\"decimal\" min=\"{min}\"{max} step=");
+            assert!(page.contains(&control), "index.html, {name}: no {control}");
+        }
+        let wire = match *range {
+            OptionRange::Integer { min, max } => format!("type: 'integer', min: {min}, max: {max}"),
+            OptionRange::Number { min, max, open } => {
+                let max = max.map_or_else(|| "null".to_owned(), |max| max.to_string());
+                format!("type: 'number', min: {min}, max: {max}, open: {open}")
+            }
+            OptionRange::Strings { most } => format!("type: 'strings', most: {most}"),
+            OptionRange::Flag => "type: 'flag'".to_owned(),
+        };
+        let row = format!("['{name}', {{ {wire} }}, '{help}']");
+        assert!(fake_worker.contains(&row), "fake-worker.js, {name}: no {row}");
         assert!(fake_worker.contains(&format!("{name}: '{default}'")), "fake-worker.js, {name}");
     }
 }
