@@ -90,7 +90,7 @@ for (const name of BROWSERS) {
       await page.waitForSelector('#stored li');
       const [row] = await rows(page);
       assert.match(row ?? '', /^m.*model\.safetensors0\.3 MB · \w{3} \d+, \d{4}LoadDelete$/);
-      assert.match(await text(page, '#room'), /MB of the .*B the browser gives/);
+      assert.match(await text(page, '#room'), /MB used of .*B available/);
       await axe(page);
       await click(page, '#stored .button');
       await loaded(page, 'm');
@@ -230,7 +230,7 @@ for (const name of BROWSERS) {
         /** @type {HTMLElement | null} */ (document.querySelector('#load-address'))?.click();
       }, address());
       await frame.waitForFunction(() => document.documentElement.dataset['state'] === 'ready' && document.querySelector('#model-name')?.textContent === 'm');
-      assert.match(await frame.$eval('#notice', (notice) => notice.textContent ?? ''), /not kept.*sandboxed frame.*allow-same-origin/);
+      assert.match(await frame.$eval('#notice', (notice) => notice.textContent ?? ''), /not saved.*sandboxed frame.*allow-same-origin/);
       assert.deepEqual(host.asked().filter((path) => path === 'm/model.safetensors').length, 1);
       await page.close();
     });

@@ -17,7 +17,7 @@ for (const name of BROWSERS) {
       const page = await browser.newPage();
       await page.goto(PAGE.href);
       await reach(page, 'error');
-      assert.match(await text(page, '#error'), /Open gpt2-web\.html instead.*or serve this folder/);
+      assert.match(await text(page, '#error'), /Open gpt2-web\.html.*or serve this folder/);
       assert.equal(await text(page, '#model-status'), 'not loaded');
       assert.equal(await page.$eval('#load-progress', (bar) => /** @type {HTMLElement} */ (bar).hidden), true);
       await page.close();

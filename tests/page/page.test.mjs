@@ -59,7 +59,7 @@ for (const name of BROWSERS) {
       assert.equal(await page.$eval('[data-step="5"]', (token) => document.activeElement === token), true);
       await axe(page);
       await page.keyboard.press('Escape');
-      assert.match(await text(page, '#inspector'), /Select a token/);
+      assert.match(await text(page, '#inspector'), /Click a token/);
       await page.close();
     });
 
@@ -82,7 +82,7 @@ for (const name of BROWSERS) {
         await reach(page, 'done');
         assert.equal(await text(page, '#stop-reason'), reason);
         if (reason === 'stop_string') assert.doesNotMatch(await text(page, '#output'), /lime/);
-        if (reason === 'context_full') assert.match(await text(page, '#stop-sentence'), /^All 512 positions/);
+        if (reason === 'context_full') assert.match(await text(page, '#stop-sentence'), /^The context window is full \(512 positions\)/);
         await click(page, '#generate');
         await reach(page, 'done');
         await page.close();

@@ -61,7 +61,7 @@ for (const name of BROWSERS) {
       await page.keyboard.press('Enter');
       await page.waitForSelector('#profile[open]');
       assert.equal(await text(page, '#profile caption'), '4.9 ms per token on average (127 steps).');
-      assert.equal(await text(page, '#profile p'), 'Kernel: simd128. It reads each matrix in 4 places at a time.'
+      assert.equal(await text(page, '#profile p'), 'Kernel: simd128. It reads each matrix in 4 places at once.'
         + ' Tried when the model loaded: 4 places at 17.4 GB/s, 8 places at 16.2 GB/s, 2 places at 13.2 GB/s.');
       const cells = () => page.$$eval('#profile tr', (rows) => rows.map((row) => [...row.querySelectorAll('th, td:not([aria-hidden])')].map(({ textContent }) => textContent)));
       assert.deepEqual(await cells(), [
@@ -215,7 +215,7 @@ for (const name of BROWSERS) {
       await click(page, '#generate');
       await reach(page, 'done');
       await click(page, '#output [data-step="3"]');
-      assert.match(await text(page, '#inspector'), /Temperature 0 always takes the best\./);
+      assert.match(await text(page, '#inspector'), /Temperature 0 always picks the top token\./);
       assert.doesNotMatch(await text(page, '#inspector'), /removed by/);
       await page.close();
     });
