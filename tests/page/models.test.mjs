@@ -114,7 +114,7 @@ for (const name of BROWSERS) {
         await page.waitForSelector('#stored li');
         await page.$eval('#room', (room) => { room.textContent = ''; });
         await click(page, button);
-        await page.waitForFunction(() => /could be deleted: another tab is writing/.test(document.querySelector('#room')?.textContent ?? ''));
+        await page.waitForFunction(() => /could not be deleted: another tab is writing/.test(document.querySelector('#room')?.textContent ?? ''));
         assert.equal((await rows(page)).length, 1);
       }
       await page.close();
@@ -140,7 +140,7 @@ for (const name of BROWSERS) {
       /** @type {[string, import('../client/hostile-server.mjs').Behaviour | null, RegExp][]} */ const cases = [
         ['gone.gguf', null, /download of gone\.gguf failed: 127.* answered 404: there is no such file/],
         ['page.gguf', { body: '<!doctype html>', headers: { 'content-type': 'text/html' } }, /HTML page instead of a file/],
-        ['secret.gguf', { status: 403, body: '' }, /answered 403: it wants to know who asks/],
+        ['secret.gguf', { status: 403, body: '' }, /answered 403: it requires a login/],
         ['closed.gguf', { body: WEIGHTS, closed: true }, /cannot be reached.*\(CORS\)/],
       ];
       for (const [path, behaviour, said] of cases) {
@@ -173,14 +173,14 @@ for (const name of BROWSERS) {
     });
 
     for (const [what, sabotage, said] of /** @type {[string, () => void, RegExp][]} */ ([
-      ['no storage', () => { StorageManager.prototype.getDirectory = async () => { throw new DOMException('no', 'SecurityError'); }; }, /not kept for the next visit: this page has no storage/],
+      ['no storage', () => { StorageManager.prototype.getDirectory = async () => { throw new DOMException('no', 'SecurityError'); }; }, /not saved for the next visit: this page has no storage/],
       ['a full one', () => {
         const write = FileSystemWritableFileStream.prototype.write;
         FileSystemWritableFileStream.prototype.write = async function (data) {
           if (data instanceof Blob) throw new DOMException('full', 'QuotaExceededError');
           return write.call(this, data);
         };
-      }, /not kept for the next visit: there is no more room/],
+      }, /not saved for the next visit: the browser's storage is full/],
       ['too little', () => { StorageManager.prototype.estimate = async () => ({ usage: 0, quota: 1000 }); }, /gives this page 0 MB of storage/],
     ])) {
       test(`with ${what} the model streams into the worker, once, with a notice`, async () => {
@@ -197,12 +197,12 @@ for (const name of BROWSERS) {
     }
 
     for (const [what, before, said] of /** @type {[string, () => void, RegExp][]} */ ([
-      ['that no page may write to', () => { Reflect.deleteProperty(FileSystemFileHandle.prototype, 'createWritable'); }, /lets no page write into its storage.*Safari before 26.*newer version/],
+      ['that no page may write to', () => { Reflect.deleteProperty(FileSystemFileHandle.prototype, 'createWritable'); }, /does not let pages write files to its storage.*Safari before 26.*newer version/],
       ['that plain http does not give', () => {
         Object.defineProperty(globalThis, 'isSecureContext', { value: false });
         for (const name of ['storage', 'locks']) Object.defineProperty(Navigator.prototype, name, { get: () => undefined });
         Object.defineProperty(Crypto.prototype, 'subtle', { get: () => undefined });
-      }, /came over plain http.*https and localhost only/],
+      }, /came over plain http.*only to https and localhost/],
     ])) {
       test(`with a storage ${what} a model runs uncached, and the notice says why`, async () => {
         const { page } = await ready({ before });
@@ -325,7 +325,7 @@ for (const name of BROWSERS) {
       } });
       await page.click('#open-model');
       assert.equal(await hidden(page, '#hub'), true);
-      assert.match(await page.$eval('#no-network:not([hidden])', (sentence) => sentence.textContent ?? ''), /makes no request, so it cannot download/);
+      assert.match(await page.$eval('#no-network:not([hidden])', (sentence) => sentence.textContent ?? ''), /makes no requests, so it cannot download/);
       assert.equal(await page.$eval('#catalog a.button', (link) => /** @type {HTMLAnchorElement} */ (link).href), 'https://huggingface.co/openai-community/gpt2/tree/main');
       await axe(page);
       await page.close();
