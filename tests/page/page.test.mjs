@@ -34,7 +34,7 @@ for (const name of BROWSERS) {
       await reach(page, 'done');
       assert.equal(await text(page, '#stop-reason'), 'max_tokens');
       assert.equal(await page.$$eval('#output [data-step]', (tokens) => new Set(tokens.map((token) => token.getAttribute('data-step'))).size), 128);
-      assert.match(await text(page, '#announcement'), /max tokens.*128 tokens/);
+      assert.match(await text(page, '#announcement'), /Finished after 128 tokens\. Reached the limit/);
       await axe(page);
       assert.equal(server.requests.length, before);
       assert.deepEqual(complaints, []);

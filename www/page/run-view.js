@@ -102,7 +102,7 @@ export class RunView {
     byId('stop-reason').dataset.reason = reason;
     byId('stop-sentence').textContent = sentence;
     byId('ending').hidden = false;
-    byId('announcement').textContent = `Finished. ${sentence} ${tokens(record.token_ids.length)}.`;
+    byId('announcement').textContent = `Finished after ${tokens(record.token_ids.length)}. ${sentence}`;
     const show = () => showFigures(byId('numbers'), figures(ofRecord(record), latency));
     show();
     // The frame of the last delta has not been shown yet.
