@@ -1,8 +1,8 @@
-// Writes into www/models/catalog.json what follows from the shapes: parameters, and the memory at each precision.
+// Computes the parameters and the memory at each precision from the shapes, and writes them into www/models/catalog.json.
 //
 //     node scripts/catalog.mjs
 import { readFile, writeFile } from 'node:fs/promises';
-import { memoryNeeded, parameters } from '../www/client/memory.js';
+import { memoryNeeded, parameters } from './memory.mjs';
 
 /** @typedef {import('../www/client/catalog.js').Catalog} Catalog */
 

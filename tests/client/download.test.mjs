@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 
-import { HttpDownload, unchanged } from '../../www/client/download/http-download.js';
+import { Download } from '../../www/client/download/download.js';
+import { unchanged } from '../../www/client/download/version.js';
 import { Gpt2Error } from '../../www/client/error.js';
-import { hostile, noise } from './hostile-server.mjs';
+import { hostile, noise } from '../support/hostile-server.mjs';
 
-/** @typedef {import('./hostile-server.mjs').Behaviour} Behaviour */
+/** @typedef {import('../support/hostile-server.mjs').Behaviour} Behaviour */
 
 const BODY = noise(20_000);
 const backoff = [5, 10, 15];
@@ -14,16 +15,16 @@ const backoff = [5, 10, 15];
 before(async () => { server = await hostile(paths); });
 after(() => server.close());
 
-/** @param {string} path @param {Behaviour} behaviour @param {ConstructorParameters<typeof HttpDownload>[1]} [options] */
+/** @param {string} path @param {Behaviour} behaviour @param {ConstructorParameters<typeof Download>[1]} [options] */
 function download(path, behaviour, options) {
   paths[path] = behaviour;
   server.requests.length = 0;
-  return new HttpDownload(server.url(path), { backoff, ...options });
+  return new Download(server.url(path), { backoff, ...options });
 }
 
-/** @param {HttpDownload} download */
+/** @param {Download} download */
 async function all(download) {
-  if (!(await download.open())) throw download.missing();
+  if (!(await download.open())) throw download.notFound();
   const parts = [];
   for await (const part of download.chunks()) parts.push(part);
   return new Uint8Array(await new Blob(/** @type {BlobPart[]} */ (parts)).arrayBuffer());
@@ -56,7 +57,7 @@ test('a server without ranges sends it again, and what is here already is passed
 });
 
 test('a server that cannot say that it is the same file does not continue another', async () => {
-  await assert.rejects(all(download('a', { body: BODY, breaks: [9000], ranges: false, etag: '' })), refusal('download_failed', /cannot be resumed/));
+  await assert.rejects(all(download('a', { body: BODY, breaks: [9000], ranges: false, etag: '' })), refusal('download_failed', /cannot be continued/));
 });
 
 test('a file that changed meanwhile is never mixed with the one before', async () => {
@@ -66,7 +67,7 @@ test('a file that changed meanwhile is never mixed with the one before', async (
     const changed = BODY.map((byte) => byte ^ 255);
     /** @type {Uint8Array<ArrayBuffer>[]} */ let parts = [];
     let restarts = 0;
-    changing.restart = async () => { restarts++; parts = []; };
+    changing.onRestart = async () => { restarts++; parts = []; };
     for await (const part of changing.chunks()) {
       parts.push(/** @type {Uint8Array<ArrayBuffer>} */ (part));
       if (changing.received > 4000) paths['a'] = { body: changed, etag: '"2"', ranges };
@@ -80,7 +81,7 @@ test('a file that became shorter begins anew', async () => {
   const shorter = BODY.slice(0, 5000);
   const changing = download('a', { body: BODY, breaks: [9000] });
   /** @type {Uint8Array<ArrayBuffer>[]} */ let parts = [];
-  changing.restart = async () => { parts = []; };
+  changing.onRestart = async () => { parts = []; };
   await changing.open();
   for await (const part of changing.chunks()) {
     parts.push(/** @type {Uint8Array<ArrayBuffer>} */ (part));
@@ -95,12 +96,12 @@ test('a beginning from an earlier visit is continued', async () => {
   assert.deepEqual(await all(rest), BODY.slice(15_000));
   assert.deepEqual(server.asked(), ['a bytes=15000-']);
   const other = download('a', { body: BODY, etag: '"3"' }, { held: { version, bytes: 15_000 } });
-  other.restart = async () => {};
+  other.onRestart = async () => {};
   assert.deepEqual(await all(other), BODY);
 });
 
 test('a few tries, and then a sentence', async () => {
-  await assert.rejects(all(download('a', { body: BODY, claims: 30_000, ranges: false })), refusal('download_failed', /a failed:.*after 3 retries; check the connection/));
+  await assert.rejects(all(download('a', { body: BODY, claims: 30_000, ranges: false })), refusal('download_failed', /a failed:.*also after 3 more tries; check the connection/));
   assert.equal(server.asked().length, 4);
 });
 
@@ -133,11 +134,11 @@ test('an answer without a length ends where it ends', async () => {
 });
 
 test('404, 401, 403 and other refusals are sentences, and are not asked again', async () => {
-  const gone = new HttpDownload(server.url('nowhere'), { backoff });
+  const gone = new Download(server.url('nowhere'), { backoff });
   assert.equal(await gone.open(), false);
-  assert.match(gone.missing().message, /the download of nowhere failed: 127\.0\.0\.1:\d+ answered 404: there is no such file/);
+  assert.match(gone.notFound().message, /the download of nowhere failed: 127\.0\.0\.1:\d+ answered 404: there is no such file/);
   for (const status of [401, 403]) {
-    await assert.rejects(all(download('a', { status, body: '' })), refusal('download_failed', /requires a login/));
+    await assert.rejects(all(download('a', { status, body: '' })), refusal('download_failed', /needs a login/));
   }
   await assert.rejects(all(download('a', { status: 451, body: '' })), refusal('download_failed', /answered 451/));
   assert.equal(server.asked().length, 1);
@@ -147,8 +148,8 @@ test('Hugging Face answers alike to what is private and to what is not there', a
   const own = globalThis.fetch;
   try {
     globalThis.fetch = async () => new Response('', { status: 401 });
-    for (const [repo, said] of /** @type {const} */ ([['owner/name', /there is no such repository, or it is private or gated/], ['openai-community', /no such repository \(nearly all are named owner\/name\)/]])) {
-      await assert.rejects(all(new HttpDownload(new URL(`https://huggingface.co/${repo}/resolve/main/config.json`), { backoff })), refusal('download_failed', said));
+    for (const [repo, said] of /** @type {const} */ ([['owner/name', /there is no such repository, or it is private or gated/], ['openai-community', /no such repository \(except for a few old ones, names are owner\/name\)/]])) {
+      await assert.rejects(all(new Download(new URL(`https://huggingface.co/${repo}/resolve/main/config.json`), { backoff })), refusal('download_failed', said));
     }
   } finally {
     globalThis.fetch = own;
@@ -161,7 +162,7 @@ test('an HTML page in place of the file is named as such, by its type and by how
 });
 
 test('a server that is not there', async () => {
-  const nobody = new HttpDownload(new URL('http://127.0.0.1:9/a'), { backoff });
+  const nobody = new Download(new URL('http://127.0.0.1:9/a'), { backoff });
   await assert.rejects(all(nobody), refusal('download_failed', /127\.0\.0\.1:9 cannot be reached.*CORS/));
 });
 
@@ -191,8 +192,8 @@ test('a cancel ends the wait for a server that does not answer', async () => {
 });
 
 test('a server that does not answer counts as a broken connection', async () => {
-  const silent = download('silent', { silent: true }, { silence: 10, backoff: [1] });
-  await assert.rejects(silent.open(), refusal('download_failed', /cannot be reached.*no data/));
+  const silent = download('silent', { silent: true }, { idleTimeout: 10, backoff: [1] });
+  await assert.rejects(silent.open(), refusal('download_failed', /cannot be reached.*nothing came/));
   assert.equal(server.asked().length, 2);
 });
 
@@ -213,11 +214,11 @@ test('whether a file is unchanged: yes, no, and cannot be told', async () => {
   assert.equal(await unchanged(new URL('http://127.0.0.1:9/a'), version), null);
 });
 
-/** @param {HttpDownload} download @param {(received: number) => void} [seen] */
+/** @param {Download} download @param {(received: number) => void} [seen] */
 async function anew(download, seen = () => {}) {
   /** @type {Uint8Array<ArrayBuffer>[]} */ let parts = [];
   let restarts = 0;
-  download.restart = async () => { restarts++; parts = []; };
+  download.onRestart = async () => { restarts++; parts = []; };
   await download.open();
   for await (const part of download.chunks()) {
     parts.push(/** @type {Uint8Array<ArrayBuffer>} */ (part));
@@ -241,11 +242,11 @@ test('of a length that was not told, a server that has nothing more says that it
 
 test('a download that has to begin anew again and again ends with a sentence', async () => {
   const endless = download('a', { body: BODY, chunked: true, cut: true, etag: '' });
-  await assert.rejects(anew(endless), refusal('download_failed', /restart 3 times.*load it again later/));
+  await assert.rejects(anew(endless), refusal('download_failed', /start again 3 times.*load it again later/));
   let version = 0;
   const changing = download('b', { body: BODY, breaks: Array(40).fill(9000), ranges: false });
   server.onRequest = () => { Object.assign(paths['b'] ?? {}, { etag: `"${version++}"` }); };
-  await assert.rejects(anew(changing), refusal('download_failed', /restart 3 times/)).finally(() => { server.onRequest = undefined; });
+  await assert.rejects(anew(changing), refusal('download_failed', /start again 3 times/)).finally(() => { server.onRequest = undefined; });
 });
 
 test('what is here whole from an earlier visit is only looked at', async () => {
@@ -293,13 +294,13 @@ test('what is plainly no model is refused by its first bytes, and a login page t
   }
   await assert.rejects(all(download('a', { body: Uint8Array.from([0x89, 0x48, 0x44, 0x46, 1]) })), refusal('not_a_model', /HDF5/));
   paths['login'] = { body: '<!doctype html>', headers: { 'content-type': 'text/html' } };
-  await assert.rejects(all(download('a', { status: 302, headers: { location: '/login?next=a' } })), refusal('not_a_model', /HTML page.*redirected to http:.*\/login\)/));
+  await assert.rejects(all(download('a', { status: 302, headers: { location: '/login?next=a' } })), refusal('not_a_model', /HTML page.*after a redirect to http:.*\/login\)/));
 });
 
 test('what failed is told with the whole address', async () => {
   paths['deep/er/a.gguf'] = { status: 403, body: '' };
   for (const [address, status] of /** @type {const} */ ([[server.url('deep/er/a.gguf'), 403], [server.url('deep/er/b.gguf'), 404]])) {
-    await assert.rejects(all(new HttpDownload(address, { backoff })), (cause) => String(cause).includes(`${status}`) && String(cause).includes(address.href));
+    await assert.rejects(all(new Download(address, { backoff })), (cause) => String(cause).includes(`${status}`) && String(cause).includes(address.href));
   }
 });
 

@@ -6,13 +6,13 @@ import { after, before, beforeEach, test } from 'node:test';
 import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
 import { ModelDownload } from '../../www/client/download/model-download.js';
 import { addresses, repository } from '../../www/client/download/source.js';
-import { ModelStore } from '../../www/client/store/model-store.js';
-import { hostile, noise } from './hostile-server.mjs';
+import { ModelStore } from '../../www/client/store/index.js';
+import { hostile, noise } from '../support/hostile-server.mjs';
 import { MemoryFolder } from './memory-folder.mjs';
 import { error, follow, ready } from './scripted-worker.mjs';
 
 const WEIGHTS = noise(20_000);
-/** @type {{ [path: string]: import('./hostile-server.mjs').Behaviour }} */ const paths = {};
+/** @type {{ [path: string]: import('../support/hostile-server.mjs').Behaviour }} */ const paths = {};
 /** @type {Awaited<ReturnType<typeof hostile>>} */ let server;
 /** @type {MemoryFolder} */ let folder;
 
@@ -60,7 +60,7 @@ const refusal = (kind, said) => (/** @type {unknown} */ cause) => {
 test('a repository whose weights are in another form is told which, and what to do', async () => {
   delete paths['m/model.safetensors'];
   for (const [file, said] of /** @type {[string, RegExp][]} */ ([
-    ['pytorch_model.bin', /pytorch_model\.bin.*pickle.*save_pretrained/], ['pytorch_model.bin.index.json', /pickles in parts.*save_pretrained/], ['tf_model.h5', /TensorFlow.*save_pretrained/],
+    ['pytorch_model.bin', /pytorch_model\.bin.*pickle.*save_pretrained/], ['pytorch_model.bin.index.json', /sharded PyTorch pickles.*save_pretrained/], ['tf_model.h5', /TensorFlow.*save_pretrained/],
     ['flax_model.msgpack', /Flax.*save_pretrained/], ['onnx/model.onnx', /ONNX.*repository/], ['adapter_model.safetensors', /LoRA adapter.*merge/],
   ])) {
     for (const head of [0, 405]) {
@@ -86,7 +86,7 @@ test('a repository whose weights are in another form is told which, and what to 
 test('a model whose tokenizer is of another kind is refused before its weights come, and nothing is kept', async () => {
   for (const [vocab, file, said] of /** @type {[number, string, RegExp][]} */ ([
     [300, 'vocab.txt', /only vocab\.txt \(WordPiece.*tokenizer\.json.*300/], [32_000, 'spiece.model', /spiece\.model \(SentencePiece/], [32_000, 'tokenizer.model', /tokenizer\.model/],
-    [250_002, 'sentencepiece.bpe.model', /250002/], [300, 'README.md', /has no tokenizer that is read here: .*50257 tokens.*300/],
+    [250_002, 'sentencepiece.bpe.model', /250002/], [300, 'README.md', /has no tokenizer that this program reads: .*50257 tokens.*300/],
   ])) {
     paths['m/config.json'] = { body: `{"model_type":"gpt2","initializer_range":NaN,"vocab_size":${vocab}}`.padEnd(3000) };
     paths[`m/${file}`] = { body: 'x', ...(vocab === 32_000 && { head: 501 }) };
@@ -226,7 +226,7 @@ test('a store that fails at any moment costs the keeping and nothing else', asyn
     const fetched = await fetching({ store: failing(from) }).run().catch((cause) => assert.fail(`${from}: ${cause}`));
     const weights = /** @type {any} */ (fetched.files.at(-1));
     assert.deepEqual(new Uint8Array(await new Response(weights.blob ?? weights.stream).arrayBuffer()), WEIGHTS, String(from));
-    if (fetched.notices.length > 0) assert.match(fetched.notices.join(), /^This model is not saved for the next visit: .*the disk is gone[^.]*\.$/);
+    if (fetched.notices.length > 0) assert.match(fetched.notices.join(), /^This model is not kept for the next visit: .*the disk is gone[^.]*\.$/);
     await fetched.end();
   }
 });
@@ -245,7 +245,7 @@ test('a kept model that cannot be read is downloaded, and stays', async () => {
     server.requests.length = 0;
     const fetched = await fetching().run();
     assert.equal(weightsAsked(), 1);
-    assert.match(fetched.notices.join(), /not saved.*the disk is gone/);
+    assert.match(fetched.notices.join(), /not kept.*the disk is gone/);
     const weights = /** @type {any} */ (fetched.files.at(-1));
     assert.deepEqual(new Uint8Array(await new Response(weights.stream).arrayBuffer()), WEIGHTS);
     MemoryFolder.prototype.getFileHandle = getFileHandle;
@@ -273,10 +273,10 @@ test('a file that changed while nothing can be deleted any more is never mixed w
   const removing = MemoryFolder.prototype.removeEntry;
   try {
     MemoryFolder.prototype.removeEntry = async () => { throw new DOMException('the disk is gone', 'UnknownError'); };
-    const fetched = await fetching({ backoff: [1, 1], report: (done) => { if (done > 8500) paths['m/model.safetensors'] = { body: changed, etag: '"2"' }; } }).run();
+    const fetched = await fetching({ backoff: [1, 1], onProgress: (done) => { if (done > 8500) paths['m/model.safetensors'] = { body: changed, etag: '"2"' }; } }).run();
     const weights = /** @type {any} */ (fetched.files.at(-1));
     assert.deepEqual(new Uint8Array(await new Response(weights.blob ?? weights.stream).arrayBuffer()), changed);
-    assert.match(fetched.notices.join(), /not saved.*the disk is gone/);
+    assert.match(fetched.notices.join(), /not kept.*the disk is gone/);
   } finally {
     MemoryFolder.prototype.removeEntry = removing;
   }

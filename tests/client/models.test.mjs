@@ -5,8 +5,8 @@ import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
 import { ModelDownload } from '../../www/client/download/model-download.js';
 import * as known from '../../www/client/catalog.js';
 import { addresses, repository } from '../../www/client/download/source.js';
-import { ModelStore, StoredModel } from '../../www/client/store/model-store.js';
-import { hostile, noise } from './hostile-server.mjs';
+import { ModelStore, StoredModel } from '../../www/client/store/index.js';
+import { hostile, noise } from '../support/hostile-server.mjs';
 import { MemoryFolder } from './memory-folder.mjs';
 import { ScriptedWorker, error, follow, ready } from './scripted-worker.mjs';
 
@@ -14,7 +14,7 @@ import { ScriptedWorker, error, follow, ready } from './scripted-worker.mjs';
 
 const WEIGHTS = noise(20_000);
 const TOKENIZER = { 'm/vocab.json': { body: '{"a":0}' }, 'm/merges.txt': { body: '#version: 0.2\n' } };
-/** @type {{ [path: string]: import('./hostile-server.mjs').Behaviour }} */ const paths = {};
+/** @type {{ [path: string]: import('../support/hostile-server.mjs').Behaviour }} */ const paths = {};
 /** @type {Awaited<ReturnType<typeof hostile>>} */ let server;
 /** @type {MemoryFolder} */ let folder;
 /** What the worker read, by file. @type {Map<string, Uint8Array>} */ const read = new Map();
@@ -100,7 +100,7 @@ test('a model that changed on the server is downloaded again; without the server
   const other = WEIGHTS.map((byte) => byte ^ 255);
   paths['m/model.safetensors'] = { body: other, etag: '"2"' };
   const { notices } = await gpt2.loadUrl(address());
-  assert.match(notices.join(), /has changed since it was saved/);
+  assert.match(notices.join(), /has changed since it was stored/);
   assert.deepEqual(read.get('model.safetensors'), other);
   for (const path of Object.keys(paths)) paths[path] = { status: 500, body: '' };
   assert.deepEqual((await gpt2.loadUrl(address())).notices, []);
@@ -122,7 +122,7 @@ test('the pieces that arrived before the connection broke for good are where the
 
 test('what is no model is never kept: 404, an HTML page, a cut file, and what the worker refuses as such', async () => {
   const gpt2 = client();
-  /** @type {[import('./hostile-server.mjs').Behaviour | undefined, RegExp][]} */ const cases = [
+  /** @type {[import('../support/hostile-server.mjs').Behaviour | undefined, RegExp][]} */ const cases = [
     [undefined, /answered 404/], [{ status: 403, body: '' }, /403/], [{ body: '<html>', headers: { 'content-type': 'text/html' } }, /HTML page/],
   ];
   for (const [behaviour, said] of cases) {
@@ -149,7 +149,7 @@ test('a model that is only too large stays', async () => {
 test('without storage the weights stream into the worker, each address once, with a notice', async () => {
   /** @type {string[]} */ const stages = [];
   const { notices } = await client(nowhere()).loadUrl(address(), { onProgress: ({ stage }) => stages.push(stage) });
-  assert.match(notices.join(), /not saved for the next visit: this page has no storage/);
+  assert.match(notices.join(), /not kept for the next visit: this page has no storage/);
   const sent = /** @type {any} */ (ScriptedWorker.started[0]?.received[0]).files.at(-1);
   assert.deepEqual([sent.name, sent.size, sent.stream instanceof ReadableStream], ['model.safetensors', 20_000, true]);
   assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
@@ -162,7 +162,7 @@ test('a stream that breaks goes on; one that breaks for good is told by its own 
   await client(nowhere()).loadUrl(address());
   assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
   paths['m/model.safetensors'] = { body: WEIGHTS, breaks: [9000], etag: '', ranges: false };
-  await assert.rejects(client(nowhere()).loadUrl(address()), refusal('download_failed', /cannot be resumed/));
+  await assert.rejects(client(nowhere()).loadUrl(address()), refusal('download_failed', /cannot be continued/));
 });
 
 test('a quota that ends in the middle: no second download, and nothing is left', async () => {
@@ -249,14 +249,14 @@ test('a second tab that waits for the same model and is cancelled, or deletes it
       others.push(assert.rejects(new ModelDownload(addresses(address()), { store: store(), signal: second.signal }).run(), refusal('cancelled', /./)));
       setTimeout(() => second.abort(), 5);
     };
-    const first = await new ModelDownload(addresses(address()), { store: store(), report: begun }).run();
+    const first = await new ModelDownload(addresses(address()), { store: store(), onProgress: begun }).run();
     await Promise.all(others);
     assert.equal(others.length, 1);
     assert.deepEqual([first.notices, (await store().list())[0]?.complete], [[], true]);
     await store().clear();
 
     /** @type {Promise<void> | undefined} */ let deletion;
-    const again = await new ModelDownload(addresses(address()), { store: store(), report: (done) => { if (done > 9000) deletion ??= store().clear(); } }).run();
+    const again = await new ModelDownload(addresses(address()), { store: store(), onProgress: (done) => { if (done > 9000) deletion ??= store().clear(); } }).run();
     const weights = again.files.at(-1);
     assert.ok(weights && 'blob' in weights && weights.blob.size === 20_000, 'nothing is missing in the middle');
     await deletion;
@@ -274,7 +274,7 @@ test('what was stored and is gone is never a gap in the weights', async () => {
   for (const models of folder.children.values()) for (const place of /** @type {any} */ (models).children.values()) place.children.clear();
   assert.ok(weights && 'stream' in weights);
   await assert.rejects(new Response(weights.stream).arrayBuffer());
-  assert.match(String(fetched.failure), /the stored part has been deleted/);
+  assert.match(String(fetched.failure), /stored part was deleted/);
 });
 
 test('shards are found through their index, in order, once each', async () => {
@@ -370,7 +370,7 @@ test('after a panic a stored model is read again; one that is not kept is not do
     await assert.rejects(gpt2.text('a').next(), refusal('panic', /./));
     const [stored] = await models.list();
     // `busy` is what the new worker says: it has the model.
-    await assert.rejects(gpt2.text('a').next(), stored ? refusal('busy', /./) : refusal('not_loaded', /not saved in this browser/));
+    await assert.rejects(gpt2.text('a').next(), stored ? refusal('busy', /./) : refusal('not_loaded', /not kept in this browser/));
     assert.equal(server.asked().length, asked);
   }
 });
@@ -400,7 +400,7 @@ test('stored models can be deleted, one and all', async () => {
   assert.deepEqual([newest?.name, oldest?.name], ['n', 'm']);
   await gpt2.store.delete(String(newest?.id));
   assert.deepEqual((await gpt2.store.list()).map(({ name }) => name), ['m']);
-  await assert.rejects(gpt2.loadStored(String(newest?.id)), refusal('not_loaded', /not saved/));
+  await assert.rejects(gpt2.loadStored(String(newest?.id)), refusal('not_loaded', /not kept/));
   await gpt2.store.clear();
   assert.deepEqual(await gpt2.store.list(), []);
   assert.equal(folder.disk.used, 0);

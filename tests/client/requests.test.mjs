@@ -243,7 +243,7 @@ test('a model that fits only alone: the old one goes first, with a notice, and c
     /** @type {string[]} */ const notices = [];
     const loading = gpt2.load({ name: 'large', files, onNotice: (sentence) => notices.push(sentence) });
     if (fails) await assert.rejects(loading, (cause) => kind('damaged_model')(cause) && /m is loaded again/.test(String(cause)));
-    else assert.match((await loading).notices[0] ?? '', /no room for two models: m was freed/);
+    else assert.match((await loading).notices[0] ?? '', /do not fit into memory: m was freed/);
     assert.match(notices.join(), /m is freed, and then large is loaded/);
     assert.ok(ScriptedWorker.started[0]?.terminated);
     assert.deepEqual(received(1), fails ? ['load', 'load'] : ['load']);

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { Gpt2Error, Gpt2Web } from '../../www/gpt2-web.js';
 import { ifUnlocked, withLock } from '../../www/client/store/locks.js';
 import { storageRoot } from '../../www/client/store/storage.js';
-import { ModelStore, StoredModel } from '../../www/client/store/model-store.js';
+import { ModelStore, StoredModel } from '../../www/client/store/index.js';
 import { MemoryFolder } from './memory-folder.mjs';
 
 /** @type {MemoryFolder} */ let folder;
@@ -160,7 +160,7 @@ test('where there is no storage the sentence says which of the reasons it is, an
   const refuses = { storage: { getDirectory: async () => { throw new DOMException('no', 'SecurityError'); } } };
   for (const [values, said] of /** @type {[Parameters<typeof environment>[0], RegExp][]} */ ([
     [{ navigator: {}, isSecureContext: false }, /plain http.*https/], [{ navigator: refuses, origin: 'null' }, /sandboxed frame.*allow-same-origin/],
-    [{ navigator: refuses, origin: 'null', location: { protocol: 'file:' } }, /from disk.*https or on localhost/], [{ navigator: refuses, isSecureContext: true }, /private window.*ordinary window/],
+    [{ navigator: refuses, origin: 'null', location: { protocol: 'file:' } }, /from disk.*https or localhost/], [{ navigator: refuses, isSecureContext: true }, /private window.*ordinary window/],
     [{ navigator: { storage: {} }, isSecureContext: true }, /newer version/],
     [{ navigator: { storage: { getDirectory: async () => folder } }, FileSystemFileHandle: class { createSyncAccessHandle() {} } }, /Safari before 26.*newer version/],
   ])) {

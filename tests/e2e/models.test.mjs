@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import { hostile } from '../client/hostile-server.mjs';
+import { hostile } from '../support/hostile-server.mjs';
 import { BROWSERS, Site } from '../support/harness.mjs';
 
 const TINY = await readFile('tests/fixtures/gguf/f32.gguf');

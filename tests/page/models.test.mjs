@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { hostile, noise } from '../client/hostile-server.mjs';
+import { hostile, noise } from '../support/hostile-server.mjs';
 import { BROWSERS, axe, click, fill, reach, text, withFakeWorker } from '../support/harness.mjs';
 import { POLICY } from '../../scripts/server.mjs';
 
@@ -34,7 +34,7 @@ const rows = (page) => page.$$eval('#stored li', (rows) => rows.map((row) => row
 for (const name of BROWSERS) {
   describe(name, async () => {
     const { cleanup, open } = await withFakeWorker(name);
-    /** @type {{ [path: string]: import('../client/hostile-server.mjs').Behaviour }} */ const paths = {};
+    /** @type {{ [path: string]: import('../support/hostile-server.mjs').Behaviour }} */ const paths = {};
     const host = await hostile(paths);
     cleanup.push(host.close);
     /** A page that is ready, and a host with one model. @param {Parameters<typeof open>[0] & { before?: () => void }} [options] */
@@ -137,7 +137,7 @@ for (const name of BROWSERS) {
 
     test('what is no model is a sentence, and the model before it still writes', async () => {
       const { page } = await ready();
-      /** @type {[string, import('../client/hostile-server.mjs').Behaviour | null, RegExp][]} */ const cases = [
+      /** @type {[string, import('../support/hostile-server.mjs').Behaviour | null, RegExp][]} */ const cases = [
         ['gone.gguf', null, /download of gone\.gguf failed: 127.* answered 404: there is no such file/],
         ['page.gguf', { body: '<!doctype html>', headers: { 'content-type': 'text/html' } }, /HTML page instead of a file/],
         ['secret.gguf', { status: 403, body: '' }, /answered 403: it requires a login/],

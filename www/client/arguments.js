@@ -1,12 +1,16 @@
-/** What a caller gives, looked at before anything begins: a mistake is an `invalid_request` and nothing else. */
+/** Checks the arguments of a caller before anything starts. A mistake is an `invalid_request`. */
 
 import { Gpt2Error } from './error.js';
-import { BYTES } from './memory.js';
+
+/** @typedef {'f32' | 'q8_0' | 'q4_0'} Precision */
+
+/** @type {readonly Precision[]} */
+const PRECISIONS = ['f32', 'q8_0', 'q4_0'];
 
 /** @param {string} sentence */
 export const wrong = (sentence) => new Gpt2Error('invalid_request', sentence);
 
-/** What a value is, for a sentence. @param {unknown} value */
+/** Describes a value, for a sentence. @param {unknown} value */
 export function kindOf(value) {
   if (value === null || value === undefined) return String(value);
   if (typeof value === 'string') return value.length > 40 ? 'a text' : `the text "${value}"`;
@@ -17,7 +21,7 @@ export function kindOf(value) {
 }
 
 /**
- * Options are a plain object: a Map, a list or a signal in their place would be passed over without a word.
+ * Options must be a plain object: the properties of a Map, a list or a signal would be ignored silently.
  * @template {object} T
  * @param {string} method @param {T | undefined} options
  * @returns {T}
@@ -44,13 +48,13 @@ export function mustBeText(what, text) {
  */
 export function checkSignal(signal) {
   if (signal === undefined || signal === null) return;
-  if (Object.prototype.toString.call(signal) === '[object AbortSignal]') return; // of whichever frame
+  if (Object.prototype.toString.call(signal) === '[object AbortSignal]') return; // also from another frame
   const hint = signal instanceof AbortController ? '; give its `.signal`' : '';
   throw wrong(`\`signal\` must be an AbortSignal, not ${kindOf(signal)}${hint}`);
 }
 
 /**
- * The options that a load may have. Others are left alone: an entry of the catalogue may be given whole.
+ * Checks the options of a load. Others are ignored, so an entry of the catalogue can be passed as it is.
  * @template {object} T
  * @param {string} method
  * @param {T | undefined} options
@@ -64,8 +68,8 @@ export function loadOptions(method, options) {
   for (const [name, hook] of Object.entries({ onProgress, onNotice })) {
     if (hook !== undefined && hook !== null && typeof hook !== 'function') throw wrong(`\`${name}\` must be a function, not ${kindOf(hook)}`);
   }
-  if (precision !== undefined && precision !== null && !(typeof precision === 'string' && Object.hasOwn(BYTES, precision))) {
-    throw wrong(`\`precision\` must be one of ${Object.keys(BYTES).join(', ')}, not ${kindOf(precision)}`);
+  if (precision !== undefined && precision !== null && !PRECISIONS.some((known) => known === precision)) {
+    throw wrong(`\`precision\` must be one of ${PRECISIONS.join(', ')}, not ${kindOf(precision)}`);
   }
   for (const [name, text] of Object.entries({ sha256, revision })) {
     if (text !== undefined && text !== null) mustBeText(`\`${name}\``, text);
@@ -74,7 +78,7 @@ export function loadOptions(method, options) {
 }
 
 /**
- * Addresses, one or several.
+ * One address or several.
  * @param {unknown} urls
  * @returns {(string | URL)[]}
  * @throws {Gpt2Error}
@@ -83,7 +87,7 @@ export function addressesOf(urls) {
   const one = (/** @type {unknown} */ url) => typeof url === 'string' || url instanceof URL;
   const all = one(urls) ? [urls] : typeof urls === 'object' && urls !== null && Symbol.iterator in urls ? [.../** @type {Iterable<unknown>} */ (urls)] : null;
   const bad = all ? all.find((url) => !one(url)) : urls;
-  if (!all || bad !== undefined || all.some((url) => url === undefined)) throw wrong(`a URL must be a string or a URL object, not ${kindOf(bad)}`);
+  if (!all || bad !== undefined || all.some((url) => url === undefined)) throw wrong(`an address must be a text or a URL, not ${kindOf(bad)}`);
   return /** @type {(string | URL)[]} */ (all);
 }
 
@@ -101,12 +105,12 @@ export function namesOf(names) {
 }
 
 /**
- * How long a worker may be silent, in milliseconds; none where it may be for ever.
+ * How many milliseconds a worker may be silent; null for ever.
  * @param {unknown} stall_ms
  * @returns {number | null}
  * @throws {Gpt2Error}
  */
 export function stallOf(stall_ms) {
-  if (typeof stall_ms !== 'number' || !(stall_ms >= 0)) throw wrong(`\`stall_ms\` must be a number of milliseconds from 0, not ${kindOf(stall_ms)}; 0 never ends a worker`);
+  if (typeof stall_ms !== 'number' || !(stall_ms >= 0)) throw wrong(`\`stall_ms\` must be a number of milliseconds, 0 or more, not ${kindOf(stall_ms)}; 0 never ends a worker`);
   return stall_ms === 0 || stall_ms === Infinity ? null : stall_ms;
 }

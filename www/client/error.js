@@ -1,11 +1,11 @@
-/** Kinds of error that arise on this side of the worker, beside those of `src/error.rs`. */
+/** Kinds of errors of the client. `src/error.rs` has those of the worker. */
 export const CLIENT_ERROR_KINDS = /** @type {const} */ ([
   'worker_failed', // the worker could not be started
-  'unsupported', // this browser lacks what the worker needs, or has it switched off
-  'stalled', // the worker did not answer any more, and was ended
+  'unsupported', // the browser lacks a feature that the worker needs, or it is switched off
+  'stalled', // the worker no longer answered and was ended
   'blocked_by_policy', // the page's Content-Security-Policy forbids the worker, WebAssembly, or a download
   'download_failed', // a file could not be fetched
-  'storage_failed', // this browser's storage, where downloads are kept
+  'storage_failed', // the browser's storage, where downloads are stored
   'closed', // the client was closed
 ]);
 
@@ -13,8 +13,8 @@ export const CLIENT_ERROR_KINDS = /** @type {const} */ ([
 /** @typedef {import('../types/Record.js').Record} RunRecord */
 
 /**
- * What went wrong: a `kind` from a closed list, for programs, and a `message`, for people. What was cancelled has the
- * name `AbortError`, as everywhere in the web.
+ * An error with a `kind` for programs and a `message` for people. The `name` of a cancelled request's error is
+ * `AbortError`, as in other web APIs.
  */
 export class Gpt2Error extends Error {
   /**
@@ -26,15 +26,15 @@ export class Gpt2Error extends Error {
     super(message, options);
     this.name = kind === 'cancelled' ? 'AbortError' : 'Gpt2Error';
     this.kind = kind;
-    /** Of a run that failed after its `start`: everything up to there, with no `stop`. */
+    /** Of a run that failed after its `start`: the record up to that point, without a `stop`. */
     this.record = record;
-    /** Of a load that is `out_of_memory`: the model would fit if the one in use were freed first. */
+    /** Of an `out_of_memory` load: the model would fit if the present one were freed first. */
     this.fitsAlone = fitsAlone;
   }
 }
 
 /**
- * What the one who aborted `signal` gets.
+ * The error for the caller that aborted `signal`.
  * @param {string} what was cancelled
  * @param {AbortSignal} [signal]
  */

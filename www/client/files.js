@@ -1,24 +1,24 @@
 import { kindOf, wrong } from './arguments.js';
 
 /**
- * A file as the worker takes it: all of it at hand, or as it comes. A stream is read once, in order.
+ * A file as the worker reads it: a blob, or a stream, which can be read once.
  * @typedef {{ name: string, blob: Blob } | { name: string, stream: ReadableStream<Uint8Array>, size: number | null }} ModelFile
  */
 
-/** What a page may give: a picked `File`, or a name with the contents. @typedef {File | { name: string, blob: Blob } | { name: string, bytes: ArrayBufferLike | ArrayBufferView }} GivenFile */
+/** What a caller may pass: a `File`, or a name and the contents. @typedef {File | { name: string, blob: Blob } | { name: string, bytes: ArrayBufferLike | ArrayBufferView }} GivenFile */
 /** One file, or any list of them: an array, a `FileList`, a `Set`. @typedef {GivenFile | Iterable<GivenFile> | FileList} GivenFiles */
 
 const GIVE = 'give a File, { name, blob }, or { name, bytes } with an ArrayBuffer or a typed array';
 
 /**
  * @param {GivenFiles} files
- * @returns {{ files: { name: string, blob: Blob }[], key: unknown[] }} `key` is equal where the same is given again
+ * @returns {{ files: { name: string, blob: Blob }[], key: unknown[] }} `key` is equal for equal files
  * @throws {import('./error.js').Gpt2Error}
  */
 export function fromGiven(files) {
   if (typeof files !== 'object' || files === null || ArrayBuffer.isView(files)) throw wrong(`\`files\` must be files, not ${kindOf(files)}; ${GIVE}, or a list of these`);
   const list = Symbol.iterator in files ? [...files] : [files];
-  if (list.length === 0) throw wrong('there is no file in `files`; a model is a GGUF, or safetensors with their config.json');
+  if (list.length === 0) throw wrong('there is no file in `files`; give a GGUF, or safetensors with their config.json');
   const key = list.flatMap((file) => [file?.name, 'blob' in Object(file) ? /** @type {any} */ (file).blob : /** @type {any} */ (file)?.bytes ?? file]);
   return { files: list.map(fromOne), key };
 }
@@ -40,18 +40,18 @@ function blobOf(bytes) {
   const shared = typeof SharedArrayBuffer === 'function' ? SharedArrayBuffer : null;
   try {
     if (bytes instanceof ArrayBuffer) return new Blob([bytes]);
-    // What threads share may change while it is read.
+    // Shared memory may change while it is read.
     if (shared && bytes instanceof shared) return new Blob([new Uint8Array(bytes).slice()]);
     if (!ArrayBuffer.isView(bytes)) return null;
     const { buffer, byteOffset, byteLength } = bytes;
     return new Blob([new Uint8Array(buffer, byteOffset, byteLength).slice()]);
   } catch {
-    return null; // it was handed over to another thread, and is empty
+    return null; // a detached buffer
   }
 }
 
 /**
- * The streams, for browsers that cannot hand one over to a worker, as what they hold.
+ * Replaces streams by blobs in browsers that cannot transfer a stream to a worker.
  * @param {readonly ModelFile[]} files
  * @returns {Promise<ModelFile[]>}
  */
@@ -62,14 +62,14 @@ export async function transferable(files) {
   return whole;
 }
 
-/** @type {boolean | undefined} Asked once: the answer costs a pair of ports, which nobody closes. */ let transfers;
+/** @type {boolean | undefined} Tested once, because each test creates a pair of ports. */ let transfers;
 
 function canTransferStreams() {
   if (transfers !== undefined) return transfers;
   try {
     const stream = new ReadableStream();
     const copy = structuredClone(stream, { transfer: [/** @type {any} */ (stream)] });
-    void copy.cancel().catch(() => {}); // closes the ports between the two
+    void copy.cancel().catch(() => {}); // closes the ports
     transfers = true;
   } catch {
     transfers = false;

@@ -4,25 +4,25 @@ import { transferable } from './files.js';
 /** @typedef {import('../types/Event.js').Event} Event */
 /** @typedef {import('./error.js').ErrorKind} ErrorKind */
 /** @typedef {import('./files.js').ModelFile} ModelFile */
-/** @typedef {import('./flight.js').News} News */
-/** @typedef {import('./memory.js').Precision} Precision */
+/** @typedef {import('./shared-task.js').News} News */
+/** @typedef {import('./arguments.js').Precision} Precision */
 /** @typedef {import('./requests.js').Requests} Requests */
-/** @typedef {import('./download/shared-download.js').SharedDownload} SharedDownload */
+/** @typedef {import('./download/index.js').SharedDownload} SharedDownload */
 
 /** @typedef {Extract<Event, { type: 'ready' }>} ReadyEvent */
 /**
- * What a load resolves to; `notices` are sentences for people: what was guessed, what could not be kept. The model's
- * `sha256` is filled in when it is known.
+ * What a load resolves to. `notices` are sentences for people: guesses, or what could not be stored. The model's `sha256`
+ * is filled in when it is known.
  * @typedef {Pick<ReadyEvent, 'model' | 'options' | 'load_ms' | 'memory_bytes' | 'notices'>} Loaded
  */
 /** @typedef {Pick<Extract<Event, { type: 'hashed' }>, 'model_sha256' | 'notice'>} Hashed */
-/** @typedef {{ name: string, files: () => Promise<ModelFile[]>, precision?: Precision | null | undefined, sha256?: string | null | undefined }} Load `files` gives them as often as they are wanted. */
-/** @typedef {{ tell: (news: News) => void, signal: AbortSignal | null }} Way what a load tells on its way, and what cancels it */
+/** @typedef {{ name: string, files: () => Promise<ModelFile[]>, precision?: Precision | null | undefined, sha256?: string | null | undefined }} Load `files` may be called repeatedly. */
+/** @typedef {{ tell: (news: News) => void, signal: AbortSignal | null }} Caller hears news of a load and may cancel it */
 
-/** Failures of a load that say nothing of its files. @type {ReadonlySet<ErrorKind>} */
-const INNOCENT = new Set(['cancelled', 'busy', 'closed', 'stalled', 'worker_failed', 'unsupported', 'blocked_by_policy', 'out_of_memory']);
+/** Failures of a load after which its downloaded files are still good. @type {ReadonlySet<ErrorKind>} */
+const KEEPS_FILES = new Set(['cancelled', 'busy', 'closed', 'stalled', 'worker_failed', 'unsupported', 'blocked_by_policy', 'out_of_memory']);
 
-/** Waits for `work`, which goes on by itself. @param {Promise<void>} work @param {string} what waits @param {AbortSignal | null} signal */
+/** Waits for `work`. Aborting ends the wait, not the work. @param {Promise<void>} work @param {string} what waits @param {AbortSignal | null} signal */
 async function unlessAborted(work, what, signal) {
   const waiting = new AbortController();
   const aborted = new Promise((resolve) => {
@@ -37,9 +37,9 @@ async function unlessAborted(work, what, signal) {
   if (signal?.aborted) throw cancelled(what, signal);
 }
 
-const SILENT = { tell() {}, signal: null };
+const NO_CALLER = { tell() {}, signal: null };
 
-/** The model in the worker: replaced by a load, and put into a new worker when the one it was in is lost. */
+/** The model in the worker. A load replaces it; if the worker is lost, it is loaded into a new one. */
 export class Model {
   #requests;
   #embedded;
@@ -49,8 +49,8 @@ export class Model {
 
   /**
    * @param {Requests} requests
-   * @param {SharedDownload} embedded whose tokenizer weights without one get
-   * @param {(hashed: Hashed) => void} onHashed hears of the SHA-256 of the model in use
+   * @param {SharedDownload} embedded has the tokenizer for weights without one
+   * @param {(hashed: Hashed) => void} onHashed hears the SHA-256 of the present model
    */
   constructor(requests, embedded, onHashed) {
     this.#requests = requests;
@@ -58,47 +58,47 @@ export class Model {
     this.#onHashed = onHashed;
   }
 
-  /** While the model is loaded again: resolves when it is, rejects if it cannot be. */
+  /** While the model is loaded again: resolves when it is, rejects if that fails. */
   get recovery() {
     return this.#recovery;
   }
 
-  /** There is no model any more. */
+  /** The model was freed. */
   gone() {
     this.#current = null;
     this.#recovery = null;
   }
 
   /**
-   * After an error the one before is there still, or again.
-   * @param {Load} load @param {ModelFile[]} files @param {Way} way
-   * @param {() => Promise<ModelFile[]>} [again] the files for a second try
+   * If the load fails, the present model stays, or is loaded again.
+   * @param {Load} load @param {ModelFile[]} files @param {Caller} caller
+   * @param {() => Promise<ModelFile[]>} [again] the files for a second attempt
    * @returns {Promise<Loaded>}
    * @throws {Gpt2Error}
    */
-  async replace(load, files, way, again = load.files) {
-    if (this.#recovery) await unlessAborted(this.#recovery.catch(() => {}), 'the load', way.signal);
+  async replace(load, files, caller, again = load.files) {
+    if (this.#recovery) await unlessAborted(this.#recovery.catch(() => {}), 'the load', caller.signal);
     this.#recovery = null;
     try {
-      return await this.#load(load, files, way);
+      return await this.#load(load, files, caller);
     } catch (cause) {
       const old = this.#current;
       if (!old || !(cause instanceof Gpt2Error) || !cause.fitsAlone) throw cause;
-      return this.#alone(load, old, way, again);
+      return this.#replaceAfterFreeing(load, old, caller, again);
     }
   }
 
-  /** The worker is lost: a new one gets the same model. If that fails too, the next request says why. */
+  /** Loads the model into a new worker, because the old one is lost. If that fails, the next request reports why. */
   recover() {
     const current = this.#current;
     this.#current = null;
     if (!current) return;
-    this.#recovery = this.#again(current).then(() => { this.#recovery = null; });
-    this.#recovery.catch(() => {}); // told to the next request by `recovered`
+    this.#recovery = this.#reload(current).then(() => { this.#recovery = null; });
+    this.#recovery.catch(() => {}); // `recovered` reports it to the next request
   }
 
   /**
-   * Waits for the model to be there again; reports once that it cannot be.
+   * Waits until the model is loaded again. Throws once if that failed.
    * @param {AbortSignal | null} [signal] ends the wait
    */
   async recovered(signal = null) {
@@ -113,7 +113,7 @@ export class Model {
   }
 
   /** @param {Event} event of a request that has ended */
-  late(event) {
+  receiveLate(event) {
     const current = this.#current;
     if (event.type !== 'hashed' || event.id !== current?.id) return;
     current.loaded.model.sha256 = event.model_sha256;
@@ -122,34 +122,34 @@ export class Model {
   }
 
   /**
-   * The two models do not fit beside each other, and the memory of a worker only grows: the old one's worker goes first.
-   * @param {Load} load @param {{ load: Load, loaded: Loaded }} old @param {Way} way @param {() => Promise<ModelFile[]>} again
+   * The two models do not fit into memory together, and the memory of a worker never shrinks: the old worker is ended first.
+   * @param {Load} load @param {{ load: Load, loaded: Loaded }} old @param {Caller} caller @param {() => Promise<ModelFile[]>} again
    */
-  async #alone(load, old, way, again) {
+  async #replaceAfterFreeing(load, old, caller, again) {
     const name = old.loaded.model.name;
-    const notice = `There is no room for two models: ${name} was freed before ${load.name} was loaded.`;
-    way.tell({ notice: `There is no room for two models: ${name} is freed, and then ${load.name} is loaded.` });
-    if (way.signal?.aborted) throw cancelled('the load', way.signal);
-    this.#requests.end(new Gpt2Error('not_loaded', `${name} was freed to make room for another model`));
+    const notice = `Two models do not fit into memory: ${name} was freed before ${load.name} was loaded.`;
+    caller.tell({ notice: `Two models do not fit into memory: ${name} is freed, and then ${load.name} is loaded.` });
+    if (caller.signal?.aborted) throw cancelled('the load', caller.signal);
+    this.#requests.end(new Gpt2Error('not_loaded', `${name} was freed to make space for another model`));
     this.#current = null;
     try {
-      const loaded = await this.#load(load, await again(), way);
+      const loaded = await this.#load(load, await again(), caller);
       loaded.notices.unshift(notice);
       return loaded;
     } catch (cause) {
       if (!(cause instanceof Gpt2Error) || cause.kind === 'closed') throw cause;
-      const now = await this.#again(old).then(() => `${name} is loaded again`, (error) => `${name} had been freed and could not be loaded again (${error.message}); there is no model now`);
+      const now = await this.#reload(old).then(() => `${name} is loaded again`, (error) => `${name} had been freed and could not be loaded again (${error.message}); there is no model now`);
       throw new Gpt2Error(cause.kind, `${cause.message}; ${now}`, { cause });
     }
   }
 
-  /** Loads what was there before; the caller's `Loaded` stays that of the model. @param {{ load: Load, loaded: Loaded }} before */
-  async #again({ load, loaded }) {
-    await this.#load(load, await load.files(), SILENT, loaded);
+  /** Loads a model again. The `Loaded` that its caller has stays valid. @param {{ load: Load, loaded: Loaded }} before */
+  async #reload({ load, loaded }) {
+    await this.#load(load, await load.files(), NO_CALLER, loaded);
   }
 
   /**
-   * @param {Load} load @param {ModelFile[]} given @param {Way} way
+   * @param {Load} load @param {ModelFile[]} given @param {Caller} caller
    * @param {Loaded} [known] of the same model, loaded before
    * @returns {Promise<Loaded>}
    */
@@ -179,8 +179,8 @@ export class Model {
           }
         },
         fail: (error) => {
-          // The embedded file may be what was wrong, as the page that a network's login answers with.
-          if (!INNOCENT.has(error.kind)) for (const blob of used) this.#embedded.forget(blob);
+          // The embedded file may be wrong, for example the login page of a network.
+          if (!KEEPS_FILES.has(error.kind)) for (const blob of used) this.#embedded.forget(blob);
           reject(noTokenizer && error.kind === 'cancelled' ? new Gpt2Error(noTokenizer.kind, `${name} comes without a tokenizer, and GPT-2's could not be fetched: ${noTokenizer.message}`, { cause: noTokenizer }) : error);
         },
       }, signal, streams);

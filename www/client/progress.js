@@ -1,11 +1,11 @@
 /**
- * How far a load is. `done` never falls within a stage and never passes `total`, which is null where it is unknown.
- * In bytes of the files; what is quantised is quantised as it is read.
+ * The progress of a load, in bytes of the files. Within a stage `done` never falls. It never exceeds `total`, which is null
+ * if it is unknown.
  * @typedef {{ stage: 'download' | import('../types/Stage.js').Stage, done: number, total: number | null }} Progress
  */
 
 /**
- * A listener that hears of no step back, and of no total that turned out too small.
+ * Wraps a listener: `done` never falls, and a `total` that was too small becomes null.
  * @param {((progress: Progress) => void) | undefined} onProgress
  * @returns {(progress: Progress) => void}
  */

@@ -19,12 +19,12 @@ import { Watchdog } from './watchdog.js';
  * @typedef {T extends unknown ? Omit<T, K> : never} DistributiveOmit
  */
 
-/** Milliseconds in which a worker may still start when all that is asked of it was cancelled. */
-const GRACE = 1000;
+/** Milliseconds a worker has to start after its request was cancelled. */
+const START_TIMEOUT = 1000;
 
 /**
- * Requests on their way and the worker that answers them: it starts with the first one, each event goes to the request
- * it is of, and when the worker is lost every request learns it.
+ * Pending requests and the worker that answers them. The worker starts with the first request. Each event goes to its
+ * request, and if the worker is lost, every request fails.
  */
 export class Requests {
   #open;
@@ -39,22 +39,22 @@ export class Requests {
   /**
    * @param {(listener: Listener) => WorkerHandle} open starts a worker
    * @param {number | null} stall_ms
-   * @param {{ lost: (error: Gpt2Error) => void, late: (event: Event) => void }} listener `lost`: the worker does not
-   *   work any more, for this reason; `late`: an event of a request that has ended
+   * @param {{ lost: (error: Gpt2Error) => void, late: (event: Event) => void }} listener `lost`: the worker has failed;
+   *   `late`: an event of a request that has ended
    */
   constructor(open, stall_ms, listener) {
     this.#open = open;
     this.#listener = listener;
     this.#stall_ms = stall_ms;
     this.#watchdog = new Watchdog(stall_ms, {
-      ask: () => void this.#worker?.post({ type: 'ping', id: this.#nextId++ }).catch(() => {}), // a dead worker says so itself
+      ask: () => void this.#worker?.post({ type: 'ping', id: this.#nextId++ }).catch(() => {}), // the failure of the worker is reported separately
       stalled: () => this.#lost(new Gpt2Error('stalled', `the worker has not answered for ${Number(this.#stall_ms) / 1000} seconds, so it was ended; `
         + 'if this device is that slow, give the client a larger `stall_ms`')),
     });
   }
 
   /** Starts the worker, if there is none. */
-  warm() {
+  startWorker() {
     if (this.#worker || this.#closed) return;
     /** @type {WorkerHandle} */
     const worker = this.#open({
@@ -62,10 +62,10 @@ export class Requests {
       dead: (error) => { if (worker === this.#worker) this.#lost(error); },
     });
     this.#worker = worker;
-    this.#watchdog.renewed();
+    this.#watchdog.reset();
   }
 
-  /** Whether there is a worker that has started: one that is on its way has no model. */
+  /** Whether there is a worker that has started. One that is still starting has no model. */
   get running() {
     return this.#worker !== null && this.#watchdog.known;
   }
@@ -85,21 +85,21 @@ export class Requests {
       pending.fail(this.#closed);
       return { id, cancel() {}, provideTokenizer() {} };
     }
-    this.warm();
+    this.startWorker();
     const worker = /** @type {WorkerHandle} */ (this.#worker);
-    /** @type {ReturnType<typeof setTimeout> | undefined} */ let patience;
-    // A worker whose files never come cannot say that it was heard.
-    const expect = () => {
-      if (!this.#watchdog.known) patience ??= setTimeout(() => { if (!this.#watchdog.known) this.end(cancelled('the request')); }, GRACE);
+    /** @type {ReturnType<typeof setTimeout> | undefined} */ let timeout;
+    // A worker whose files never arrive cannot confirm that a request was cancelled.
+    const limitStart = () => {
+      if (!this.#watchdog.known) timeout ??= setTimeout(() => { if (!this.#watchdog.known) this.end(cancelled('the request')); }, START_TIMEOUT);
     };
     const cancel = () => {
       if (!this.#pending.has(id)) return;
       worker.post({ type: 'cancel', id }).catch(() => {}); // nothing to cancel in a dead worker
-      expect();
+      limitStart();
     };
     const end = () => {
       this.#pending.delete(id);
-      clearTimeout(patience);
+      clearTimeout(timeout);
       if (this.#pending.size === 0) this.#watchdog.rest();
       signal?.removeEventListener('abort', cancel);
     };
@@ -118,12 +118,12 @@ export class Requests {
     };
     post({ ...request, id }, transfer);
     if (!signal?.aborted) signal?.addEventListener('abort', cancel, { once: true });
-    else if ('cancelled' in request) expect();
+    else if ('cancelled' in request) limitStart();
     else cancel();
     return { id, cancel, provideTokenizer: (file) => post(/** @type {any} */ ({ type: 'provide_tokenizer', id, file })) };
   }
 
-  /** Ends the worker, and every request with this error; the next one starts another. @param {Gpt2Error} error */
+  /** Ends the worker, and every request with this error. The next request starts a new worker. @param {Gpt2Error} error */
   end(error) {
     this.#worker?.terminate();
     this.#worker = null;
@@ -131,7 +131,7 @@ export class Requests {
     for (const pending of [...this.#pending.values()]) pending.fail(error);
   }
 
-  /** As `end`, for good. @param {Gpt2Error} error */
+  /** Like `end`, but later requests fail too. @param {Gpt2Error} error */
   close(error) {
     this.#closed = error;
     this.end(error);
@@ -139,7 +139,7 @@ export class Requests {
 
   /** @param {Gpt2Error} error */
   #lost(error) {
-    // What listens may send the next request, to another worker.
+    // The listeners may send the next request, to a new worker.
     const pending = [...this.#pending.values()];
     this.#worker?.terminate();
     this.#worker = null;
@@ -159,7 +159,7 @@ export class Requests {
     }
     const { id, kind, message, record, fits_alone: fitsAlone } = event;
     const error = new Gpt2Error(kind, message, { record, fitsAlone });
-    // An error that names no request leaves open which one it ended: only a new worker is in a known state.
+    // An error without a request's id may have ended any of them: only a new worker is in a known state.
     if (kind === 'panic' || id === null) this.#lost(error);
     else this.#pending.get(id)?.fail(error);
   }

@@ -1,15 +1,15 @@
 /** @typedef {import('../types/Event.js').Event} Event */
 /** @typedef {Extract<Event, { type: 'start' | 'prefill' | 'delta' | 'step' | 'done' }>} RunEvent What a run yields. */
 /**
- * A run's way to whoever began it.
+ * How to end a run.
  * @typedef {object} Begun
- * @property {() => void} cancel asks for the end
- * @property {Promise<void>} ended resolves when it has come
+ * @property {() => void} cancel requests its end
+ * @property {Promise<void>} ended resolves at its end
  */
 
 /**
- * A run as an async generator. A written one (`async function*`) is deaf while it waits for an event: leaving it would
- * take effect with the next one. This one hears `return()` at once, and asks for the end of the run.
+ * A run as an async generator. An `async function*` handles `return()` only at its next `yield`, so leaving a loop would
+ * take effect with the next event. This class handles `return()` at once and requests the end of the run.
  *
  * @template T what it yields
  */
@@ -20,19 +20,19 @@ export class Run {
   /** @type {T[]} */ #ready = [];
   /** @type {{ resolve: (result: IteratorResult<T, void>) => void, reject: (error: unknown) => void }[]} */ #waiting = [];
   #ended = false;
-  /** @type {{ error: unknown } | null} Not told yet. */ #failure = null;
+  /** @type {{ error: unknown } | null} To be thrown by the next `next()`. */ #failure = null;
   #left = false;
 
   /**
    * @param {(run: Run<T>) => Begun} begin called by the first `next()`
-   * @param {(event: RunEvent) => T | undefined} pick what is yielded of an event
+   * @param {(event: RunEvent) => T | undefined} pick what to yield for an event; undefined for nothing
    */
   constructor(begin, pick) {
     this.#begin = begin;
     this.#pick = pick;
   }
 
-  /** Whether nobody listens any more. */
+  /** Whether the caller has left the loop. */
   get left() {
     return this.#left;
   }
@@ -84,7 +84,7 @@ export class Run {
   }
 
   /**
-   * Leaves the run. Resolves when it has ended.
+   * Leaves the run. Resolves at its end.
    * @returns {Promise<IteratorResult<T, void>>}
    */
   async return() {
@@ -106,7 +106,7 @@ export class Run {
   }
 }
 
-// What every async iterator can do: `for await`, and `await using` where there is such a thing.
+// Inherit what every async iterator has: `for await`, and `await using` in engines that have it.
 Object.setPrototypeOf(Run.prototype, Object.getPrototypeOf(Object.getPrototypeOf(Object.getPrototypeOf((async function* () {})()))));
 
 /**

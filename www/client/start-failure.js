@@ -1,6 +1,7 @@
-/** Why a worker did not start, found out afterwards: of itself a browser says little more than that it did not. */
+/** Finds out why a worker did not start: the browser's own error says little more than that it did not. */
 
 import { Gpt2Error } from './error.js';
+import { isHtml } from './html.js';
 import { POLICY } from './trusted.js';
 
 /** @param {string} policy */
@@ -9,7 +10,7 @@ export function blockedWorker(policy) {
     `the page's Content-Security-Policy forbids the worker; it needs worker-src 'self' blob: (the policy is: ${policy})`);
 }
 
-/** Of an error that was thrown. @param {unknown} cause */
+/** For an error that was thrown. @param {unknown} cause */
 export function notStarted(cause) {
   if (cause instanceof Gpt2Error) return cause;
   const why = cause instanceof Error ? cause.message : String(cause);
@@ -22,19 +23,19 @@ export function notStarted(cause) {
 }
 
 /**
- * Of an error event, by a look at worker.js.
- * @param {URL | null} url of worker.js; null where it came with the page
- * @param {string} message of the event; empty where the browser could not load the script
+ * For an error event: requests worker.js again and examines the answer.
+ * @param {URL | null} url of worker.js; null in the page in one file
+ * @param {string} message of the event; empty if the browser could not load the script
  * @param {AbortSignal} signal
  */
 export async function unloadable(url, message, signal) {
-  const said = message || 'worker.js could not be read';
-  if (url === null || typeof fetch !== 'function') return failed(said);
+  const why = message || 'worker.js could not be read';
+  if (url === null || typeof fetch !== 'function') return failed(why);
   /** @type {Response} */ let response;
   try {
     response = await fetch(url, { signal });
   } catch {
-    return failed(`${url.href} could not be read; is that where worker.js is, and may this page read it?`);
+    return failed(`${url.href} could not be read; check that worker.js is there and that this page may read it`);
   }
   const sentence = await wrongScript(url, response);
   if (sentence) return failed(sentence);
@@ -45,7 +46,7 @@ export async function unloadable(url, message, signal) {
 }
 
 /**
- * What is wrong with what came in the place of a script; null where that is not to be seen.
+ * What is wrong with the answer to a request for a script; null if it looks right.
  * @param {URL} url @param {Response} response
  */
 async function wrongScript(url, response) {
@@ -53,12 +54,12 @@ async function wrongScript(url, response) {
   if (!ok) return `${url.href} could not be read: the server answered ${`${status} ${statusText}`.trim()}; the files of gpt2-web must lie together, or \`base\` must name their folder`;
   const type = (headers.get('content-type') ?? '').split(';')[0]?.trim() ?? '';
   const text = await response.text().catch(() => '');
-  if (/^\s*</.test(text)) return `${url.href} is an HTML page and not the script; the files of gpt2-web must lie together, or \`base\` must name their folder`;
+  if (isHtml(text)) return `${url.href} is an HTML page and not the script; the files of gpt2-web must lie together, or \`base\` must name their folder`;
   if (type !== '' && !/(java|ecma)script$/i.test(type)) return `${url.href} is sent as ${type}, which browsers do not run; the server must send .js files as text/javascript`;
   return null;
 }
 
-/** Whether the page says what it may embed. @param {AbortSignal} signal */
+/** Whether the page is sent with Cross-Origin-Embedder-Policy. @param {AbortSignal} signal */
 async function embedderPolicy(signal) {
   if (globalThis.crossOriginIsolated) return true;
   const page = globalThis.location?.href;

@@ -1,15 +1,15 @@
 /** @typedef {{ createScriptURL: (url: string) => any }} Policy */
 /** @typedef {{ createPolicy: (name: string, rules: Policy) => Policy }} TrustedTypes */
 
-/** What a page must allow that asks for Trusted Types. */
+/** The policy that a page with Trusted Types must allow. */
 export const POLICY = 'gpt2-web';
 
 /** @type {Policy | null | undefined} */ let policy;
 
 /**
- * The address of a worker as a page accepts it that asks for Trusted Types (`require-trusted-types-for 'script'`). The
- * policy is for this, and nobody else can reach it. Where the page forbids it the address stays as it is: without that
- * request it will do, and with it the browser refuses the worker.
+ * The address of a worker in the form that a page with Trusted Types (`require-trusted-types-for 'script'`) accepts. Only
+ * this module can use the policy. If the page forbids the policy, the address stays a string, which a page without
+ * Trusted Types accepts; with them, the browser refuses the worker.
  * @param {string} url
  * @returns {string}
  */

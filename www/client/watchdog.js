@@ -1,12 +1,11 @@
-/** In so many ticks a worker that is silent is given up. */
+/** A worker that is silent for this many ticks has stalled. */
 const TICKS = 6;
-/** Milliseconds between two ticks at most: browsers take a longer time for none at all. */
-const LONGEST_TICK = 2 ** 31 - 1;
+/** The most milliseconds between two ticks: browsers treat longer intervals as 0. */
+const MAX_TICK = 2 ** 31 - 1;
 
 /**
- * Notices that a worker does not answer any more, as one that hangs inside WebAssembly: no message of its own comes,
- * and none in answer to a question. Ticks are counted and not time, because a computer that slept or a tab whose timers
- * are slowed has had no time in which a worker could have answered.
+ * Notices a worker that no longer answers, such as one that hangs inside WebAssembly. It counts ticks instead of time,
+ * because on a computer that slept, or in a tab with slowed timers, the worker had no time to answer.
  */
 export class Watchdog {
   #tick;
@@ -18,47 +17,47 @@ export class Watchdog {
   #silent = 0;
 
   /**
-   * @param {number | null} stall_ms how long a silence ends the worker; null for none
-   * @param {{ ask: () => void, stalled: () => void }} listener `ask`: the worker should say something
+   * @param {number | null} stall_ms how long a worker may be silent; null for ever
+   * @param {{ ask: () => void, stalled: () => void }} listener `ask` sends the worker a message that it answers
    */
   constructor(stall_ms, { ask, stalled }) {
-    this.#tick = stall_ms === null ? null : Math.min(stall_ms / TICKS, LONGEST_TICK);
+    this.#tick = stall_ms === null ? null : Math.min(stall_ms / TICKS, MAX_TICK);
     this.#ask = ask;
     this.#stalled = stalled;
   }
 
-  /** Whether the worker has ever said something. */
+  /** Whether the worker has ever sent a message. */
   get known() {
     return this.#known;
   }
 
-  /** The worker has said something. */
+  /** The worker has sent a message. */
   heard() {
     this.#known = this.#heard = true;
   }
 
-  /** Something is awaited of the worker. */
+  /** Starts to watch, because an answer is expected. */
   watch() {
     if (this.#tick === null || this.#timer !== null) return;
     this.#silent = 0;
     this.#heard = true; // the first tick only asks
-    this.#timer = setInterval(() => this.#look(), this.#tick);
+    this.#timer = setInterval(() => this.#check(), this.#tick);
   }
 
-  /** Nothing is awaited any more. */
+  /** Stops watching. */
   rest() {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
   }
 
-  /** There is another worker, which may take its time to start. */
-  renewed() {
+  /** There is a new worker, which takes time to start. */
+  reset() {
     this.#known = false;
     this.#silent = 0;
   }
 
-  #look() {
-    // A worker that was never heard of is on its way: the browser says if it cannot come.
+  #check() {
+    // A worker that never sent a message is still starting: the browser reports if it cannot.
     this.#silent = this.#heard || !this.#known ? 0 : this.#silent + 1;
     this.#heard = false;
     if (this.#silent >= TICKS) return this.#stalled();

@@ -6,8 +6,8 @@ import { trusted } from './trusted.js';
 /** @typedef {import('../types/Event.js').Event} Event */
 
 /**
- * Where the parts come from when there is nothing to fetch them from: the page in one file. Every call of `wasm` gives
- * a fresh buffer, because it is handed over to the worker.
+ * The parts of the page in one file, which has nothing to fetch them from. Each call of `wasm` returns a new buffer,
+ * because it is transferred to the worker.
  * @typedef {object} InlineAssets
  * @property {() => Promise<string>} workerSource the wasm-bindgen glue followed by worker.js
  * @property {() => Promise<ArrayBuffer>} wasm
@@ -16,12 +16,12 @@ import { trusted } from './trusted.js';
  */
 /** @typedef {{ event: (event: Event) => void, dead: (error: Gpt2Error) => void }} Listener */
 
-/** One worker, from its start to its end. Messages posted before it runs are kept for it. */
+/** One worker, from its start to its end. Messages posted before it runs are queued. */
 export class WorkerHandle {
   /** @type {Promise<Worker>} */ #worker;
   #listening = new AbortController();
   #alive = false;
-  /** @type {string | null} The address of a worker made of text, while the browser may still read it. */ #blob = null;
+  /** @type {string | null} The address of a worker made from text, while the browser may still read it. */ #blob = null;
 
   /**
    * @param {() => URL} url of worker.js
@@ -56,13 +56,13 @@ export class WorkerHandle {
     const wasm = await assets?.wasm();
     const source = assets && (await assets.workerSource());
     const address = source === undefined ? url() : null;
-    const worker = new Worker(trusted(address && globalThis.origin === address.origin ? address.href : this.#text(source ?? imports(/** @type {URL} */ (address)))));
+    const worker = new Worker(trusted(address && globalThis.origin === address.origin ? address.href : this.#blobUrl(source ?? imports(/** @type {URL} */ (address)))));
     if (wasm) worker.postMessage({ wasm }, [wasm]);
 
     worker.addEventListener('message', ({ data }) => {
       this.#alive = true;
       this.#revoke();
-      // What happened within a frame's time comes in one post.
+      // Events that happen within the time of a frame come in one message.
       for (const one of Array.isArray(data) ? data : [data]) event(one);
     }, { signal });
     worker.addEventListener('messageerror', () => {
@@ -70,16 +70,16 @@ export class WorkerHandle {
     }, { signal });
     worker.addEventListener('error', async (failure) => {
       failure.preventDefault?.();
-      if (this.#alive) return dead(new Gpt2Error('panic', failure.message || 'the worker ended without a word'));
-      // The report of a violation is a task of its own, which may follow the error.
+      if (this.#alive) return dead(new Gpt2Error('panic', failure.message || 'the worker ended without a message'));
+      // The report of a violation is a task that may follow the error.
       await new Promise((resolve) => setTimeout(resolve, 100));
       dead(blockedBy !== undefined ? blockedWorker(blockedBy) : await unloadable(address, failure.message ?? '', signal));
     }, { signal });
     return worker;
   }
 
-  /** The address of a script. @param {string} source */
-  #text(source) {
+  /** @param {string} source of a script @returns {string} its address */
+  #blobUrl(source) {
     return (this.#blob = URL.createObjectURL(new Blob([source], { type: 'text/javascript' })));
   }
 
@@ -90,8 +90,8 @@ export class WorkerHandle {
 }
 
 /**
- * A worker must come from the page's own origin. From another one, or in a sandboxed frame, which has none, a script
- * that imports it will do.
+ * A worker must come from the page's own origin. For another origin, or in a sandboxed frame, which has none, the worker is
+ * a script that imports it.
  * @param {URL} url
  */
 function imports({ href }) {

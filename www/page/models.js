@@ -1,6 +1,6 @@
 import { Gpt2Error } from '../gpt2-web.js';
 import { verdict } from '../client/memory.js';
-import { storageEstimate } from '../client/store/storage.js';
+import { storageEstimate } from '../client/store/index.js';
 import { byId, make, switchOff } from './dom.js';
 import { bytes } from './format.js';
 import { parameters } from './loading.js';

@@ -1,6 +1,11 @@
 /** Finds the files of one model among those that the user selected or dropped. */
 
-import { isCompanion, isIndex } from '../client/companions.js';
+import { COMPANIONS } from '../client/companions.js';
+
+/** The file that says which shard holds each tensor. @param {string} name */
+const isIndex = (name) => /\.safetensors\.index\.json$/i.test(name);
+/** @param {string} name */
+const isCompanion = (name) => COMPANIONS.some((companion) => companion === name.toLowerCase()) || isIndex(name);
 
 /** @typedef {{ path: string, file: File }} SelectedFile `path` includes the folders, if a folder was selected. */
 

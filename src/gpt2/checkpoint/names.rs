@@ -116,15 +116,6 @@ pub(super) fn foreign_tokenizer(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// A page chooses among the files of a folder before the worker sees them.
-    #[test]
-    fn the_client_has_the_same_list() {
-        let client = include_str!("../../../www/client/companions.js");
-        let (_, list) = client.split_once("new Set([").unwrap();
-        let names: Vec<_> = list.split_once("])").unwrap().0.split('\'').skip(1).step_by(2).collect();
-        assert_eq!(names, COMPANIONS);
-    }
-
     #[test]
     fn copies_have_the_name_of_what_they_are_copies_of() {
         for copy in [

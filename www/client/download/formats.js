@@ -1,36 +1,36 @@
+/** What a repository has instead of a model that runs here, and what to do about it. Checked before the weights are downloaded. */
+
 import { Gpt2Error } from '../error.js';
 
 /** @typedef {import('./source.js').Source} Source */
 
-/** What a place on the network has that is no model for this program, and what to do with it: told before the weights are downloaded. */
-
-/** Milliseconds for a question that can go without an answer. */
-const PATIENCE = 10_000;
+/** Milliseconds to wait for an answer that is optional. */
+const TIMEOUT = 10_000;
 /** Tokens of GPT-2's own tokenizer, which a model without one gets. */
 const GPT2_TOKENS = 50_257;
 
 const SAVE = 'open it in Python with transformers, save it with save_pretrained(folder), which writes model.safetensors, and open that folder here';
 const CONVERT = `${SAVE}; https://huggingface.co/spaces/safetensors/convert adds the same to a repository`;
-/** Weights in other forms: the name, what it is, what to do. @type {readonly (readonly [string, string, string])[]} */
-const OTHERS = [
-  ['pytorch_model.bin', 'a PyTorch pickle, which is a program and could do anything', CONVERT],
-  ['pytorch_model.bin.index.json', 'PyTorch pickles in parts, which are programs and could do anything', CONVERT],
-  ['tf_model.h5', 'TensorFlow\'s form', SAVE],
-  ['flax_model.msgpack', 'Flax\'s form', SAVE],
-  ['adapter_model.safetensors', 'a LoRA adapter, which is no model without the one it was trained on', 'merge the two in Python with peft, merge_and_unload(), and save_pretrained(folder); then open that folder here'],
-  ['adapter_model.bin', 'a LoRA adapter, which is no model without the one it was trained on', 'merge the two in Python with peft, merge_and_unload(), and save_pretrained(folder); then open that folder here'],
+/** Weights in other formats: the name, what it is, what to do. @type {readonly (readonly [string, string, string])[]} */
+const OTHER_WEIGHTS = [
+  ['pytorch_model.bin', 'a PyTorch pickle, which can run any code', CONVERT],
+  ['pytorch_model.bin.index.json', 'sharded PyTorch pickles, which can run any code', CONVERT],
+  ['tf_model.h5', 'TensorFlow\'s format', SAVE],
+  ['flax_model.msgpack', 'Flax\'s format', SAVE],
+  ['adapter_model.safetensors', 'a LoRA adapter, which only works with the model it was trained on', 'merge the two in Python with peft, merge_and_unload(), and save_pretrained(folder); then open that folder here'],
+  ['adapter_model.bin', 'a LoRA adapter, which only works with the model it was trained on', 'merge the two in Python with peft, merge_and_unload(), and save_pretrained(folder); then open that folder here'],
   ['onnx/model.onnx', 'ONNX, a model compiled for another program', 'give the repository it was made from'],
   ['model.onnx', 'ONNX, a model compiled for another program', 'give the repository it was made from'],
-  ['rust_model.ot', 'the form of rust-bert', SAVE],
+  ['rust_model.ot', 'the format of rust-bert', SAVE],
 ];
-/** Tokenizers of other kinds, and what they are. @type {readonly (readonly [string, string])[]} */
+/** Files of other kinds of tokenizers, and what they are. @type {readonly (readonly [string, string])[]} */
 const OTHER_TOKENIZERS = [
-  ['vocab.txt', 'WordPiece, as BERT has it'], ['spiece.model', 'SentencePiece'], ['tokenizer.model', 'SentencePiece'],
+  ['vocab.txt', 'WordPiece, as in BERT'], ['spiece.model', 'SentencePiece'], ['tokenizer.model', 'SentencePiece'],
   ['sentencepiece.bpe.model', 'SentencePiece'],
 ];
 
 /**
- * What a repository without model.safetensors has instead, as a sentence.
+ * A sentence that says what a repository without model.safetensors has instead.
  * @param {Source} source @param {AbortSignal} signal
  * @returns {Promise<string>}
  */
@@ -42,18 +42,18 @@ export async function insteadOfWeights(source, signal) {
     const more = usable.length > 4 ? `${usable.slice(0, 4).join(', ')}, …` : usable.join(', ');
     return `it has ${more}; give the address of the one you want, as ${source.listing.page(first)}`;
   }
-  const there = listed ?? await present(source, OTHERS.map(([name]) => name), signal);
-  const other = OTHERS.find(([name]) => there.includes(name));
-  return other ? `its weights are there as ${other[0]} (${other[1]}); ${other[2]}` : 'if it has a GGUF file, give the address of that';
+  const there = listed ?? await present(source, OTHER_WEIGHTS.map(([name]) => name), signal);
+  const other = OTHER_WEIGHTS.find(([name]) => there.includes(name));
+  return other ? `its weights are in ${other[0]} (${other[1]}); ${other[2]}` : 'if it has a GGUF file, give the address of that';
 }
 
 /**
- * Refuses a model that its configuration and the files beside it show to be of no use.
+ * Refuses a model that cannot run here, judged by its configuration and the files beside it.
  * @param {Source} source @param {string} config config.json
- * @param {boolean} tokenizer whether there is one that can be read @param {AbortSignal} signal
+ * @param {boolean} tokenizer whether there is one that this program reads @param {AbortSignal} signal
  * @throws {Gpt2Error}
  */
-export async function refuseUseless(source, config, tokenizer, signal) {
+export async function refuseUnsupported(source, config, tokenizer, signal) {
   /** @type {{ model_type?: unknown, vocab_size?: unknown } | null} */ let says;
   try {
     says = JSON.parse(config.replace(/:\s*(NaN|-?Infinity)(?=\s*[,}])/g, ': null')); // as Python writes them
@@ -62,48 +62,48 @@ export async function refuseUseless(source, config, tokenizer, signal) {
   }
   const type = says?.model_type;
   if (typeof type === 'string' && type !== 'gpt2') {
-    throw new Gpt2Error('unsupported_model', `${source.label} is a model of the type ${type}, by its config.json, and only GPT-2 runs here; give a model whose model_type is gpt2`);
+    throw new Gpt2Error('unsupported_model', `${source.label} is a model of the type ${type}, says its config.json, and only GPT-2 runs here; give a model whose model_type is gpt2`);
   }
   const tokens = says?.vocab_size;
   if (tokenizer || typeof tokens !== 'number' || tokens === GPT2_TOKENS) return;
   const there = await present(source, OTHER_TOKENIZERS.map(([name]) => name), signal);
-  // A vocabulary that was only rounded up is GPT-2's.
+  // GPT-2's vocabulary, padded.
   if (there.length === 0 && tokens > GPT2_TOKENS) return;
   const found = OTHER_TOKENIZERS.filter(([name]) => there.includes(name)).map(([name, what]) => `${name} (${what})`).join(' and ');
-  throw new Gpt2Error('bad_tokenizer', `${source.label} has no tokenizer that is read here${found ? `, only ${found}` : ''}: that is tokenizer.json, or vocab.json with merges.txt, of a byte-level BPE. `
+  throw new Gpt2Error('bad_tokenizer', `${source.label} has no tokenizer that this program reads${found ? `, only ${found}` : ''}: it reads tokenizer.json, or vocab.json with merges.txt, of a byte-level BPE. `
     + `GPT-2's own has ${GPT2_TOKENS} tokens and does not fit the ${tokens} of its config.json; give a model that comes with such a tokenizer`);
 }
 
-/** The names of all files; null where nothing tells them. @param {Source} source @param {AbortSignal} signal @returns {Promise<string[] | null>} */
+/** The names of all files; null if they are unknown. @param {Source} source @param {AbortSignal} signal @returns {Promise<string[] | null>} */
 async function listing({ listing }, signal) {
   if (!listing) return null;
-  const answer = await asked(listing.url, {}, signal);
+  const answer = await request(listing.url, {}, signal);
   if (!answer?.ok) return null;
   try {
     const { siblings } = await answer.json();
     return siblings.map((/** @type {{ rfilename: unknown }} */ { rfilename }) => String(rfilename));
   } catch (cause) {
     signal.throwIfAborted();
-    return null; // an answer of another form tells nothing
+    return null; // not the answer of the API
   }
 }
 
-/** Which of `names` are there. @param {Source} source @param {readonly string[]} names @param {AbortSignal} signal */
+/** Which of `names` exist. @param {Source} source @param {readonly string[]} names @param {AbortSignal} signal */
 async function present(source, names, signal) {
   const found = await Promise.all(names.map(async (name) => {
-    let answer = await asked(source.url(name), { method: 'HEAD' }, signal);
-    if (answer && [405, 501].includes(answer.status)) answer = await asked(source.url(name), {}, signal);
+    let answer = await request(source.url(name), { method: 'HEAD' }, signal);
+    if (answer && [405, 501].includes(answer.status)) answer = await request(source.url(name), {}, signal);
     await answer?.body?.cancel();
-    // A server may have a page for whatever it is asked.
+    // Some servers answer every address with a page.
     return answer?.ok === true && !/^text\/html\b/i.test(answer.headers.get('content-type') ?? '');
   }));
   return names.filter((_, at) => found[at]);
 }
 
-/** @param {URL} url @param {RequestInit} options @param {AbortSignal} signal @returns {Promise<Response | null>} null without an answer */
-async function asked(url, options, signal) {
+/** @param {URL} url @param {RequestInit} options @param {AbortSignal} signal @returns {Promise<Response | null>} null if there is no answer */
+async function request(url, options, signal) {
   try {
-    return await fetch(url, { ...options, cache: 'no-store', signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE)]) });
+    return await fetch(url, { ...options, cache: 'no-store', signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT)]) });
   } catch {
     signal.throwIfAborted();
     return null;

@@ -1,30 +1,30 @@
 import { Gpt2Error } from '../error.js';
 
-/** What an address on Hugging Face names: which repository, and what of it. */
+/** Addresses on Hugging Face: which repository they name, and which part of it. */
 
 /**
- * `folder` and `file` are paths inside the repository; empty for the repository itself.
+ * `folder` and `file` are paths inside the repository; both are empty for the repository itself.
  * @typedef {{ repo: string, revision: string, folder: string, file: string }} Place
  */
 
 export const HUB = 'https://huggingface.co/';
-/** Before the names of the files, where exactly these were asked for: others are another model. */
+/** In an id, precedes the names of the files that were requested: other files are another model. */
 export const FILES = '#files=';
-/** Before the folder of a repository, where that was asked for. */
+/** In an id, precedes the folder of the repository that was requested. */
 export const FOLDER = '#folder=';
 
 const HOST = /^(www\.)?(huggingface\.co|hf\.co)$/i;
-/** Pages about one file; then comes the revision, and then the file's path. */
+/** Pages about one file; followed by the revision and the path of the file. */
 const FILE_PAGES = new Set(['blob', 'resolve', 'raw', 'blame', 'edit']);
-/** Pages about a revision, which may have slashes in it. */
+/** Pages about a revision, which may contain slashes. */
 const REVISION_PAGES = new Set(['tree', 'commits', 'commit']);
 /** Pages about the repository as a whole. */
 const OTHER_PAGES = new Set(['discussions', 'settings', 'community', 'colab', 'edit-model-card']);
-/** What is no model although its address looks like one. @type {{ [first: string]: string }} */
+/** Pages that are not about a model, although their addresses look like it. @type {{ [first: string]: string }} */
 const NO_MODELS = Object.assign(Object.create(null), {
   datasets: 'is a dataset, not a model', spaces: 'is a Space, an app, not a model', models: 'is a list of models',
   ...Object.fromEntries(['api', 'blog', 'chat', 'collections', 'docs', 'enterprise', 'join', 'kernels', 'learn', 'login', 'new',
-    'organizations', 'papers', 'posts', 'pricing', 'search', 'settings', 'tasks'].map((name) => [name, 'is no page of a model'])),
+    'organizations', 'papers', 'posts', 'pricing', 'search', 'settings', 'tasks'].map((name) => [name, 'is not the page of a model'])),
 });
 const WEIGHTS = /\.(safetensors|gguf)$|\.safetensors\.index\.json$/i;
 
@@ -32,9 +32,9 @@ const WEIGHTS = /\.(safetensors|gguf)$|\.safetensors\.index\.json$/i;
 export const isHub = (host) => HOST.test(host);
 
 /**
- * @param {URL} url on Hugging Face, whatever page it is
+ * @param {URL} url any page on Hugging Face
  * @returns {Place}
- * @throws {Gpt2Error} where it is no page of a model
+ * @throws {Gpt2Error} if it is not the page of a model
  */
 export function placeOf({ pathname, href }) {
   const path = pathname.split('/').filter(Boolean);
@@ -65,7 +65,7 @@ export function placeOf({ pathname, href }) {
   }
   const file = decoded([kind, ...rest].join('/'));
   if (WEIGHTS.test(file)) return { repo, revision: 'main', folder: '', file };
-  throw refused(href, `is no page of ${repo} that is known here (a folder of it is ${HUB}${repo}/tree/main/${file})`);
+  throw refused(href, `is not a page of ${repo} that this program knows (a folder of it is ${HUB}${repo}/tree/main/${file})`);
 }
 
 /**
@@ -85,8 +85,8 @@ export function placeOfHf(text) {
 }
 
 /**
- * The revision, and the path after it. A branch may have slashes in its name, and then no one can tell where it ends:
- * what is not known to be one part is the branch as a whole, unless a file has to follow.
+ * The revision, and the path after it. The name of a branch may contain slashes, so where it ends is ambiguous: all parts
+ * are the branch, unless the first part is known to be a revision or a file has to follow.
  * @param {string[]} rest @param {boolean} file
  * @returns {[string, string]}
  */
@@ -107,9 +107,9 @@ export function decoded(text) {
   try {
     return decodeURIComponent(text);
   } catch (cause) {
-    throw new Gpt2Error('invalid_request', `"${text}" is no part of an address: a % in it stands before no character; write the % itself as %25`, { cause });
+    throw new Gpt2Error('invalid_request', `"${text}" cannot be decoded: a % in it is not followed by two digits; write the % itself as %25`, { cause });
   }
 }
 
-/** @param {string} path with slashes that stay */
+/** @param {string} path keeps its slashes */
 export const encoded = (path) => path.split('/').map(encodeURIComponent).join('/');

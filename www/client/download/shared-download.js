@@ -1,60 +1,60 @@
 import { cancelled } from '../error.js';
-import { Flight } from '../flight.js';
+import { SharedTask } from '../shared-task.js';
 
-/** @typedef {(done: number, total: number | null) => void} Report in bytes */
+/** @typedef {(done: number, total: number | null) => void} OnProgress in bytes */
 
-/** A file that is downloaded once for all who ask for it. The download ends when the last one has left. */
+/** A file that is downloaded once for all callers. The download is cancelled when the last caller has left. */
 export class SharedDownload {
-  #fetch;
-  /** @type {Flight<Blob> | null} */ #flight = null;
+  #download;
+  /** @type {SharedTask<Blob> | null} */ #task = null;
   /** @type {Blob | null} */ #blob = null;
-  #forgotten = false;
+  #fresh = false;
 
-  /** @param {(report: Report, signal: AbortSignal, fresh: boolean) => Promise<Blob>} fetch `fresh`: not from a cache */
-  constructor(fetch) {
-    this.#fetch = fetch;
+  /** @param {(onProgress: OnProgress, signal: AbortSignal, fresh: boolean) => Promise<Blob>} download `fresh`: not from a cache */
+  constructor(download) {
+    this.#download = download;
   }
 
   /**
-   * @param {Report} report hears of this download from here on
+   * @param {OnProgress} onProgress
    * @param {AbortSignal} [signal]
    * @returns {Promise<Blob>}
    * @throws {import('../error.js').Gpt2Error}
    */
-  async get(report, signal) {
+  async get(onProgress, signal) {
     if (signal?.aborted) throw cancelled('the download', signal);
     if (this.#blob) return this.#blob;
-    const flight = this.#flight && !this.#flight.leaving ? this.#flight : this.#begin();
-    return flight.join((news) => { if ('stage' in news) report(news.done, news.total); }, signal);
+    const task = this.#task && !this.#task.abandoned ? this.#task : this.#start();
+    return task.join((news) => { if ('stage' in news) onProgress(news.done, news.total); }, signal);
   }
 
-  /** The next one who asks gets a new copy, because this one is no good. Any other blob is none of this file's. @param {Blob} blob */
+  /** The next caller gets a new copy, because this one is damaged. Ignores blobs of other files. @param {Blob} blob */
   forget(blob) {
     if (this.#blob !== blob) return;
     this.#blob = null;
-    this.#forgotten = true;
+    this.#fresh = true;
   }
 
-  /** Ends a download for all who wait for it. @param {unknown} error */
+  /** Ends the download for all callers. @param {unknown} error */
   end(error) {
-    this.#flight?.end(error);
+    this.#task?.end(error);
   }
 
-  /** @returns {Flight<Blob>} */
-  #begin() {
-    /** @type {Flight<Blob>} */
-    const flight = new Flight('the download', (tell, signal) => this.#fetch((done, total) => tell({ stage: 'download', done, total }), signal, this.#forgotten));
-    this.#flight = flight;
-    const landed = (/** @type {Blob | null} */ blob) => {
-      if (this.#flight !== flight) return;
-      this.#flight = null;
+  /** @returns {SharedTask<Blob>} */
+  #start() {
+    /** @type {SharedTask<Blob>} */
+    const task = new SharedTask('the download', (tell, signal) => this.#download((done, total) => tell({ stage: 'download', done, total }), signal, this.#fresh));
+    this.#task = task;
+    const settled = (/** @type {Blob | null} */ blob) => {
+      if (this.#task !== task) return;
+      this.#task = null;
       this.#blob = blob;
     };
-    flight.result.then(landed, () => {
+    task.result.then(settled, () => {
       // What failed may have come from the browser's cache.
-      if (!flight.leaving) this.#forgotten = true;
-      landed(null);
+      if (!task.abandoned) this.#fresh = true;
+      settled(null);
     });
-    return flight;
+    return task;
   }
 }

@@ -4,31 +4,31 @@ import { FILES, FOLDER, HUB, decoded, encoded, isHub, placeOf, placeOfHf } from 
 /**
  * Where a model's files are.
  * @typedef {object} Source
- * @property {string} id what the store knows it by
+ * @property {string} id its name in the store
  * @property {string} name what the record calls the model
  * @property {string} label what sentences call it
  * @property {(file: string) => URL} url
- * @property {readonly string[]} weights the first of these that exists
- * @property {readonly string[]} companions files that must exist
- * @property {boolean} discover whether to look for a configuration and a tokenizer next to the weights
- * @property {boolean} immutable whether the contents of these URLs never change
- * @property {{ url: URL, page: (file: string) => string } | null} listing what tells the names of all files, and the
- *   address at which one of them is to be had; null where nothing does
+ * @property {readonly string[]} weights candidates; the first that exists is used
+ * @property {readonly string[]} companions files that are required beside the weights
+ * @property {boolean} discover whether to look for a configuration and a tokenizer beside the weights
+ * @property {boolean} immutable whether the contents of the addresses never change
+ * @property {{ url: URL, page: (file: string) => string } | null} listing the address that lists all files, and the page
+ *   of one of them; null if there is no list
  */
 
 /**
  * A repository on Hugging Face.
- * @param {string} repo owner/name, or the name alone of an old one
+ * @param {string} repo owner/name, or only the name of a few old ones
  * @param {object} [options]
  * @param {string} [options.revision] a branch, a tag or a commit
  * @param {string} [options.folder] inside the repository, instead of `files`
- * @param {readonly string[]} [options.files] exactly these, the weights last; else what a GPT-2 repository may have
+ * @param {readonly string[]} [options.files] exactly these, the weights last; by default what a GPT-2 repository may have
  * @returns {Source}
  * @throws {Gpt2Error}
  */
 export function repository(repo, { revision = 'main', folder = '', files } = {}) {
   if (typeof repo !== 'string' || !/^(?!\.{1,2}(\/|$))[\w.-]+(\/(?!\.{1,2}$)[\w.-]+)?$/.test(repo)) {
-    throw new Gpt2Error('invalid_request', `"${repo}" is not a repository name; write it as owner/name, for example openai-community/gpt2`);
+    throw new Gpt2Error('invalid_request', `"${repo}" is not the name of a repository; write it as owner/name, as in openai-community/gpt2`);
   }
   if (typeof revision !== 'string') throw new Gpt2Error('invalid_request', `the revision of ${repo} must be a text: a branch, a tag or a commit`);
   if (files !== undefined && !(Array.isArray(files) && files.length > 0 && files.every((file) => typeof file === 'string' && file !== ''))) {
@@ -51,7 +51,7 @@ export function repository(repo, { revision = 'main', folder = '', files } = {})
 }
 
 /**
- * One address, with what lies beside it where the format needs that; or several, and then exactly those.
+ * One address, with the files beside it if the format needs them; or several, and exactly those.
  * @param {string | URL | readonly (string | URL)[]} urls
  * @returns {Source}
  * @throws {Gpt2Error}
@@ -59,9 +59,9 @@ export function repository(repo, { revision = 'main', folder = '', files } = {})
 export function addresses(urls) {
   const all = [urls].flat().map((url) => absolute(url));
   const [first] = all;
-  if (!first) throw new Gpt2Error('invalid_request', 'there is no URL; give at least that of the weights');
+  if (!first) throw new Gpt2Error('invalid_request', 'no address was given; give at least that of the weights');
   const named = new Map(all.map((url) => [fileName(url), url]));
-  if (named.size < all.length) throw new Gpt2Error('invalid_request', 'two URLs end in the same file name; give each file once');
+  if (named.size < all.length) throw new Gpt2Error('invalid_request', 'two addresses end in the same file name; give each file once');
   const names = [...named.keys()];
   const weights = names.find((name) => /\.(safetensors|gguf)$/i.test(name)) ?? names.find((name) => !/\.(json|txt)$/i.test(name)) ?? names[0] ?? '';
   const alone = all.length === 1;
@@ -69,7 +69,7 @@ export function addresses(urls) {
     id: all.map(({ href }) => href).join(' '),
     name: modelName(weights, first),
     label: first.host,
-    // A neighbour keeps the query, which may be the key to the folder.
+    // The query may be what gives access to the folder.
     url: (file) => named.get(file) ?? Object.assign(new URL(encoded(file), first), { search: first.search }),
     weights: [weights],
     companions: names.filter((name) => name !== weights),
@@ -80,37 +80,37 @@ export function addresses(urls) {
 }
 
 /**
- * What a person typed: a repository's name, any of its pages, or the address of a file or several. Also the `id` of a
- * source.
+ * The source that a person typed: the name of a repository, any of its pages, or the addresses of files. Also reads the
+ * `id` of a source.
  * @param {string} text
  * @returns {Source}
  * @throws {Gpt2Error}
  */
 export function typed(text) {
-  if (typeof text !== 'string') throw new Gpt2Error('invalid_request', `a URL must be a string, not ${text === null ? 'null' : typeof text}; give a repository as owner/name, or a file's URL`);
+  if (typeof text !== 'string') throw new Gpt2Error('invalid_request', `an address must be a text, not ${text === null ? 'null' : typeof text}; give a repository as owner/name, or the address of a file`);
   const parts = text.trim().replace(/^<(.*)>$|^"(.*)"$|^'(.*)'$/, '$1$2$3').trim().split(/\s+/);
   const [only = ''] = parts;
-  if (parts.length > 1) return addresses(parts.map((part) => located(part) ?? notAnAddress(part, 'give one repository, or several URLs with spaces between them')));
-  if (only === '') throw new Gpt2Error('invalid_request', 'nothing was given; give a repository as owner/name, for example openai-community/gpt2, or a file\'s URL');
+  if (parts.length > 1) return addresses(parts.map((part) => addressOf(part) ?? notAnAddress(part, 'give one repository, or addresses with blanks between them')));
+  if (only === '') throw new Gpt2Error('invalid_request', 'nothing was given; type a repository as owner/name, as in openai-community/gpt2, or the address of a file');
   if (/^hf:/i.test(only)) return ofPlace(placeOfHf(only));
-  const url = located(only);
+  const url = addressOf(only);
   if (url && !isHub(url.host)) return addresses(url);
   const hub = url ?? absolute(`${HUB}${only}`);
   return ofPlace(placeOf(hub), hub.hash);
 }
 
 /**
- * The address that `text` is, with or without its scheme; null where it is the name of a repository.
+ * An address, with or without its scheme; null for the name of a repository.
  * @param {string} text
  */
-function located(text) {
-  if (/^([a-z]:[\\/]|file:)/i.test(text)) return notAnAddress(text, 'a page cannot read a path on this device; open the file instead');
+function addressOf(text) {
+  if (/^([a-z]:[\\/]|file:)/i.test(text)) return notAnAddress(text, 'a page cannot read a path on this machine; open the file instead');
   if (/^\/\//.test(text)) return absolute(`https:${text}`);
   const [host = '', ...path] = text.replace(/[?#].*$/, '').split('/');
   const local = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i.test(host);
   if (local || /^[\w.-]+:\d+$/.test(host)) return absolute(`${local ? 'http' : 'https'}://${text}`);
   if (/^[a-z][a-z0-9+.-]*:/i.test(text) || /^\.{0,2}$/.test(host)) return absolute(text);
-  // A repository's owner has no dot in the name, but who knows; a file's address has more to it than two names.
+  // The owner of a repository might have a dot in the name. The address of a file has more parts than owner/name.
   const named = /^([\w-]+\.)+[a-z]{2,}$/i.test(host) && (path.filter(Boolean).length > 1 || /\.(safetensors|gguf|json)$/i.test(path[0] ?? ''));
   return named || isHub(host) ? absolute(`https://${text}`) : null;
 }
@@ -129,18 +129,18 @@ const fileUrl = (repo, revision, file) => new URL(`${encoded(repo)}/resolve/${en
 function absolute(url) {
   /** @type {URL} */ let parsed;
   try {
-    if (typeof url !== 'string' && !(url instanceof URL)) throw new TypeError(`a URL must be a string or a URL object, not ${url === null ? 'null' : typeof url}`);
+    if (typeof url !== 'string' && !(url instanceof URL)) throw new TypeError(`an address must be a text or a URL, not ${url === null ? 'null' : typeof url}`);
     parsed = new URL(url, globalThis.document?.baseURI);
   } catch (cause) {
-    throw new Gpt2Error('invalid_request', `"${url}" is not a URL; give one that begins with https://`, { cause });
+    throw new Gpt2Error('invalid_request', `"${url}" is not an address; give one that begins with https://`, { cause });
   }
   if (!/^https?:$/.test(parsed.protocol)) return notAnAddress(String(url), 'give one that begins with https://');
-  if (parsed.username || parsed.password) return notAnAddress(parsed.origin, 'a URL may not contain a user name or password; remove them');
+  if (parsed.username || parsed.password) return notAnAddress(parsed.origin, 'it has a user name or a password in it; leave them out');
   if (!isHub(parsed.host)) {
     parsed.hash = '';
     return parsed;
   }
-  // The page about a file is not the file.
+  // The page about a file is not the file itself.
   if (!/\/(blob|resolve|raw|blame)\/[^/]+\/./.test(parsed.pathname) || /^\/(datasets|spaces|api)\//.test(parsed.pathname)) return parsed;
   const { repo, revision, file } = placeOf(parsed);
   return file ? fileUrl(repo, revision, file) : parsed;
@@ -148,13 +148,13 @@ function absolute(url) {
 
 /** @param {string} text @param {string} advice @returns {never} */
 function notAnAddress(text, advice) {
-  throw new Gpt2Error('invalid_request', `"${text}" is not a URL this page can read; ${advice}`);
+  throw new Gpt2Error('invalid_request', `"${text}" is not an address this page can read; ${advice}`);
 }
 
 /** @param {URL} url */
 const fileName = ({ pathname }) => decoded(pathname.split('/').pop() || 'model');
 
-/** The weights' name, or their folder's where all models call theirs alike. @param {string} weights @param {URL} url */
+/** The name of the weights file, or of its folder if the file is called model. @param {string} weights @param {URL} url */
 function modelName(weights, { pathname, host }) {
   const name = weights.replace(/\.(gguf|safetensors)$|\.safetensors\.index\.json$/i, '');
   if (name !== 'model') return name;

@@ -1,214 +1,162 @@
-import { HttpDownload } from './http-download.js';
 import { Gpt2Error } from '../error.js';
+import { Download } from './download.js';
 
-/** @typedef {import('../store/stored-model.js').StoredFile} StoredFile */
+/** @typedef {import('../store/index.js').StoredFile} StoredFile */
 /**
- * @typedef {object} StoredDownloadOptions
+ * @typedef {object} DownloadOptions
  * @property {string} [label] what the sentences call the file
  * @property {AbortSignal} signal
- * @property {readonly number[] | undefined} [backoff] in milliseconds, before each new try
+ * @property {readonly number[] | undefined} [backoff] milliseconds before each retry
  * @property {RequestCache} [cache]
  */
 
 /**
- * One file on its way from the network: into the store, or to whoever reads it. What was stored before is not asked
- * for again, and what was downloaded when storing fails is not lost.
+ * One file on its way from the network into the store, or to a reader. Bytes that are stored are not downloaded again,
+ * and bytes that could not be stored are not lost.
  */
 export class StoredDownload {
   /** @type {(done: number, total: number | null) => void} */ onProgress = () => {};
-  /** Bytes in the store. */ kept;
+  /** Bytes in the store. */ storedBytes;
   #url;
   #label;
-  #stored;
+  #file;
   #download;
   /** @type {AsyncGenerator<Uint8Array, void, void>} */ #rest;
-  /** @type {Uint8Array<ArrayBuffer>[]} Downloaded and not in the store. */ #loose = [];
-  #looseBytes = 0;
+  /** @type {Uint8Array<ArrayBuffer>[]} Downloaded and not in the store. */ #pending = [];
+  #pendingBytes = 0;
   /** @type {unknown} Why nothing can be stored any more. */ #unwritable = null;
 
-  /** @param {URL} url @param {StoredFile | null} stored @param {number} kept @param {StoredDownloadOptions} options */
-  constructor(url, stored, kept, options) {
+  /** @param {URL} url @param {StoredFile | null} file @param {number} storedBytes @param {DownloadOptions} options */
+  constructor(url, file, storedBytes, options) {
     this.#url = url;
     this.#label = options.label ?? url.href;
-    this.#stored = stored;
-    this.kept = kept;
-    this.#download = new HttpDownload(url, { ...options, held: stored?.info ? { version: stored.info, bytes: kept } : null });
-    this.#download.restart = () => this.#restart();
+    this.#file = file;
+    this.storedBytes = storedBytes;
+    this.#download = new Download(url, { ...options, held: file?.info ? { version: file.info, bytes: storedBytes } : null });
+    this.#download.onRestart = () => this.#discard();
     this.#rest = this.#download.chunks();
   }
 
   /**
-   * @param {URL} url @param {StoredFile | null} stored where it is kept, perhaps with its beginning
-   * @param {StoredDownloadOptions} options
+   * @param {URL} url @param {StoredFile | null} file in the store, perhaps with its first bytes
+   * @param {DownloadOptions} options
    */
-  static async begin(url, stored, options) {
-    const known = stored?.info?.url === url.href ? stored.info : null;
-    const bytes = known && stored ? (await stored.blob()).size : 0;
-    const sound = known?.size == null || bytes <= known.size; // more than all of it is something else
-    return new StoredDownload(url, stored, sound ? bytes : 0, options);
+  static async resume(url, file, options) {
+    const known = file?.info?.url === url.href ? file.info : null;
+    const bytes = known && file ? (await file.blob()).size : 0;
+    const plausible = known?.size == null || bytes <= known.size; // more bytes than the file has belong to another one
+    return new StoredDownload(url, file, plausible ? bytes : 0, options);
   }
 
-  /** Asks the server, unless every byte is here. @returns {Promise<boolean>} false where there is no such file */
+  /** Sends the request, unless every byte is stored. @returns {Promise<boolean>} false if there is no such file */
   async open() {
-    const found = this.whole || (await this.#download.open());
+    const found = this.complete || (await this.#download.open());
     if (found) this.#progress();
     return found;
   }
 
-  missing() {
-    return this.#download.missing();
+  notFound() {
+    return this.#download.notFound();
   }
 
-  /** Lets go of the connection. */
   close() {
     this.#download.close();
   }
 
-  /** Of the file, where it is known. @returns {number | null} */
+  /** Of the file, if it is known. @returns {number | null} */
   get size() {
-    return this.whole ? this.kept : this.#download.version.size;
+    return this.complete ? this.storedBytes : this.#download.version.size;
   }
 
-  /** The same, where it is beyond doubt. @returns {number | null} */
-  get length() {
-    return this.whole ? this.kept : this.#download.length;
+  /** The same, but null if the server may have sent the length of a compressed form. @returns {number | null} */
+  get certainSize() {
+    return this.complete ? this.storedBytes : this.#download.certainSize;
   }
 
   /** Whether every byte is in the store. */
-  get whole() {
-    const info = this.#stored?.info;
-    return info?.complete === true && info.url === this.#url.href && info.size === this.kept;
+  get complete() {
+    const info = this.#file?.info;
+    return info?.complete === true && info.url === this.#url.href && info.size === this.storedBytes;
   }
 
   /**
    * Downloads into the store.
-   * @param {StoredFile} stored where it began
-   * @returns {Promise<Blob>} all of it, on disk
-   * @throws {Gpt2Error} `storage_failed` where it cannot be stored, and `bytes` then still has everything; and where it
-   *   cannot be downloaded, and then what has arrived is stored
+   * @param {StoredFile} file the one this download resumed
+   * @returns {Promise<Blob>} the whole file, on disk
+   * @throws {Gpt2Error} `storage_failed` if it cannot be stored: `bytes` then still has everything. If it cannot be
+   *   downloaded, the bytes that arrived are stored.
    */
-  async store(stored) {
-    if (this.whole) return this.#keptBlob(stored);
+  async store(file) {
+    if (this.complete) return this.#storedBlob(file);
     try {
       for (let part; !(part = await this.#rest.next()).done; ) {
-        this.#loose.push(/** @type {Uint8Array<ArrayBuffer>} */ (part.value));
-        this.#looseBytes += part.value.length;
-        if (this.#looseBytes >= stored.piece) await this.#write(stored);
+        this.#pending.push(/** @type {Uint8Array<ArrayBuffer>} */ (part.value));
+        this.#pendingBytes += part.value.length;
+        if (this.#pendingBytes >= file.piece) await this.#write(file);
         this.#progress();
       }
-      await this.#write(stored);
-      await stored.finish(this.#download.received);
+      await this.#write(file);
+      await file.finish(this.#download.received);
     } catch (cause) {
-      // The next download goes on from here. If there is no room either, the first failure is the one to tell.
+      // The next download resumes here. If writing fails too, the first failure is the one to report.
       const broken = cause instanceof Gpt2Error && cause.kind === 'download_failed';
-      if (broken && this.#looseBytes > 0) await this.#write(stored).catch(() => {});
+      if (broken && this.#pendingBytes > 0) await this.#write(file).catch(() => {});
       throw cause;
     }
-    return this.#keptBlob(stored);
+    return this.#storedBlob(file);
   }
 
   /**
-   * All bytes from the first on: those in the store, those in hand, and those to come.
+   * All bytes of the file: those in the store, those in memory, and those still to come.
    * @returns {AsyncGenerator<Uint8Array, void, void>}
    */
   async *bytes() {
-    this.#download.restart = undefined; // what was read cannot be taken back
-    if (this.kept > 0 && this.#stored) {
-      const reader = (await this.#keptBlob(this.#stored)).stream().getReader();
-      const next = () => reader.read().catch((cause) => { throw this.#gone(cause); });
+    this.#download.onRestart = undefined; // bytes that were read cannot be taken back
+    if (this.storedBytes > 0 && this.#file) {
+      const reader = (await this.#storedBlob(this.#file)).stream().getReader();
+      const next = () => reader.read().catch((cause) => { throw this.#deleted(cause); });
       for (let part; !(part = await next()).done; ) yield part.value;
     }
-    for (let part; (part = this.#loose.shift()); ) yield part;
+    for (let part; (part = this.#pending.shift()); ) yield part;
     for await (const part of this.#rest) {
       this.#progress();
       yield part;
     }
   }
 
-  /** What is in the store: with a gap in them, weights would be wrong without a word. @param {StoredFile} stored */
-  async #keptBlob(stored) {
-    const blob = await stored.blob();
-    if (blob.size !== this.kept) throw this.#gone();
+  /** The stored bytes. A gap in them would change weights without an error. @param {StoredFile} file */
+  async #storedBlob(file) {
+    const blob = await file.blob();
+    if (blob.size !== this.storedBytes) throw this.#deleted();
     return blob;
   }
 
   /** @param {unknown} [cause] */
-  #gone(cause) {
-    return new Gpt2Error('download_failed', `the download of ${this.#label} failed: the stored part has been deleted; load it again`, { cause });
+  #deleted(cause) {
+    return new Gpt2Error('download_failed', `the download of ${this.#label} failed: its stored part was deleted meanwhile; load it again`, { cause });
   }
 
-  /** @param {StoredFile} stored */
-  async #write(stored) {
+  /** @param {StoredFile} file */
+  async #write(file) {
     if (this.#unwritable) throw this.#unwritable;
-    if (this.kept === 0) await stored.begin(this.#url.href, this.#download.version);
-    if (this.#looseBytes === 0) return;
-    await stored.append(new Blob(this.#loose));
-    this.kept += this.#looseBytes;
-    this.#loose = [];
-    this.#looseBytes = 0;
+    if (this.storedBytes === 0) await file.begin(this.#url.href, this.#download.version);
+    if (this.#pendingBytes === 0) return;
+    await file.append(new Blob(this.#pending));
+    this.storedBytes += this.#pendingBytes;
+    this.#pending = [];
+    this.#pendingBytes = 0;
   }
 
-  async #restart() {
-    this.kept = 0;
-    this.#loose = [];
-    this.#looseBytes = 0;
-    // What comes now is none of that; and the download itself goes on, whatever becomes of the store.
-    await this.#stored?.clear().catch((cause) => { this.#unwritable = cause; });
+  /** The file on the server has changed. */
+  async #discard() {
+    this.storedBytes = 0;
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    // The download goes on even if the store fails.
+    await this.#file?.clear().catch((cause) => { this.#unwritable = cause; });
   }
 
   #progress() {
-    this.onProgress(this.whole ? this.kept : this.#download.received, this.size);
-  }
-}
-
-/** Milliseconds after which the page gets its turn: of a file from the cache all bytes are there at once. */
-const TURN_MS = 8;
-
-/** Resolves in a task of its own. Not a timer: timers are slowed in hidden tabs. */
-const turn = () => new Promise((resolve) => {
-  const { port1, port2 } = new MessageChannel();
-  port1.onmessage = () => {
-    port1.close();
-    resolve(undefined);
-  };
-  port2.postMessage(null);
-});
-
-/**
- * All of a file, in memory or wherever the browser keeps a `Blob`.
- * @param {AsyncIterable<Uint8Array>} bytes
- */
-export async function collect(bytes) {
-  /** @type {Blob[]} */ const blobs = [];
-  /** @type {BlobPart[]} */ let parts = [];
-  let began = performance.now();
-  for await (const part of bytes) {
-    parts.push(/** @type {Uint8Array<ArrayBuffer>} */ (part));
-    if (performance.now() - began < TURN_MS) continue;
-    // A Blob copies what it is made of, unless that is Blobs.
-    blobs.push(new Blob(parts));
-    parts = [];
-    await turn();
-    began = performance.now();
-  }
-  return new Blob([...blobs, ...parts]);
-}
-
-/**
- * A file that is not stored, whole.
- * @param {URL} url
- * @param {(done: number, total: number | null) => void} report in bytes
- * @param {StoredDownloadOptions} options
- * @returns {Promise<Blob>}
- * @throws {Gpt2Error}
- */
-export async function fetchWhole(url, report, options) {
-  const arrival = new StoredDownload(url, null, 0, options);
-  arrival.onProgress = report;
-  try {
-    if (!(await arrival.open())) throw arrival.missing();
-    return await collect(arrival.bytes());
-  } finally {
-    arrival.close();
+    this.onProgress(this.complete ? this.storedBytes : this.#download.received, this.size);
   }
 }

@@ -1,4 +1,4 @@
-/** One tab at a time for each stored model (Web Locks). */
+/** Locks for stored models: one tab at a time (Web Locks). */
 
 /**
  * Runs `action` while no other tab loads or deletes the same model: a second download waits and finds it stored.
@@ -7,7 +7,7 @@
  */
 export const withLock = (id, action, signal) => request(id, { ...(signal && { signal }) }, action);
 
-/** Runs `action` with the lock, or not at all where another tab has it. @param {string} id @param {() => Promise<void>} action */
+/** Runs `action` with the lock, or not at all if another tab has it. @param {string} id @param {() => Promise<void>} action */
 export const ifUnlocked = (id, action) => request(id, { ifAvailable: true }, async (lock) => { if (lock) await action(); });
 
 /**
@@ -23,10 +23,10 @@ async function request(id, options, action) {
   } catch (cause) {
     if (!running) {
       if (options.signal?.aborted || !(cause instanceof DOMException)) throw cause;
-      // A page without an origin, as in a sandboxed frame, has no locks; nor has it storage that two tabs could share.
+      // A page without an origin, as in a sandboxed frame, has no locks, and no storage that two tabs could share.
       return action({});
     }
   }
-  // A lock that somebody stole is over before the action is, which goes on; its own failure is thrown here.
+  // A stolen lock ends before the action, which continues. This throws the action's own failure.
   return /** @type {Promise<T>} */ (running);
 }

@@ -1,38 +1,36 @@
 /**
  * Downloaded models, kept in the origin private file system (OPFS).
  *
- * Why OPFS and not the Cache API: what comes back is a `File` on disk, of which the worker reads any part and the same
- * part again (after a panic, or for another precision), where a cached `Response` is a stream to be read once or a
- * `Blob` to be copied first. And a file can be kept in pieces. A piece is whole or absent, so a broken connection, a
- * closed tab or a full disk costs no more than the piece that was being written, and the download goes on after it.
- * Both want a secure context (https or localhost); neither exists for a page opened from disk in Chromium.
+ * Why OPFS and not the Cache API: OPFS returns a `File` on disk. The worker reads any part of it, and reads the same part
+ * again after a panic or for another precision. A cached `Response` is a stream that can be read once, or a `Blob` that is
+ * copied first. In OPFS a file can also be stored in pieces. A piece is whole or absent, so a broken connection, a closed
+ * tab or a full disk loses one piece at most, and the download resumes after it. Both need a secure context (https or
+ * localhost); neither exists in Chromium for a page opened from disk.
  *
- * Layout: `gpt2-web-models/ID/`, where ID is a hash of the source, with `model.json` once the download has begun; for
- * each file `HASH.json` (its name, address and version) and its pieces `HASH.0`, `HASH.1`, …, where HASH is that of its
- * name: no name that a server gives can be too long, or that of another file.
+ * Layout: `gpt2-web-models/ID/`, where ID is a hash of the source. `model.json` is written when the download starts. Each
+ * file has `HASH.json` (its name, address and version) and the pieces `HASH.0`, `HASH.1`, …, where HASH is a hash of its
+ * name. So no name from a server is too long or collides with another file.
  */
 
 import { ifUnlocked, withLock } from './locks.js';
 import { isAbsent, isStorageFailure, storageRoot, storing } from './storage.js';
 import { StoredModel } from './stored-model.js';
 
-export { StoredModel } from './stored-model.js';
-
 /**
- * A model as it is listed.
+ * A model in the list.
  * @typedef {object} StoredModelInfo
  * @property {string} id for `loadStored` and `store.delete`
  * @property {string} source the repository or the address it came from
  * @property {string} name
- * @property {number} bytes that are here
- * @property {Date | null} date when it was complete
- * @property {boolean} complete whether every byte is here; if not, the next download goes on from what is
+ * @property {number} bytes stored
+ * @property {Date | null} date when the download was complete
+ * @property {boolean} complete whether every byte is stored; if not, the next download resumes
  */
 
 const FOLDER = 'gpt2-web-models';
 const PIECE = 32 * 1024 * 1024;
 
-/** All models that are kept. What goes wrong with the storage is a `Gpt2Error` of the kind `storage_failed`. */
+/** All stored models. A failure of the storage is a `Gpt2Error` of the kind `storage_failed`. */
 export class ModelStore {
   #root;
   #piece;
@@ -40,19 +38,18 @@ export class ModelStore {
   /**
    * @param {object} [options]
    * @param {() => Promise<FileSystemDirectoryHandle>} [options.root]
-   * @param {number} [options.piece] bytes in a piece: what is held in memory until it is written
+   * @param {number} [options.piece] bytes in a piece, which is held in memory until it is written
    */
   constructor({ root = storageRoot, piece = PIECE } = {}) {
     this.#root = root;
     this.#piece = piece;
   }
 
-  /** All models' folder, made for the first of them. */
-  async #made() {
+  async #createFolder() {
     return (await this.#root()).getDirectoryHandle(FOLDER, { create: true });
   }
 
-  /** All models' folder; null where nothing was ever kept. @returns {Promise<FileSystemDirectoryHandle | null>} */
+  /** The folder of all models; null if nothing was ever stored. @returns {Promise<FileSystemDirectoryHandle | null>} */
   #folder() {
     return storing(async () => {
       try {
@@ -65,21 +62,21 @@ export class ModelStore {
   }
 
   /**
-   * The place of the model from `source`, made if need be.
+   * The stored model from `source`, created if there is none.
    * @param {string} source @param {string} name what the list calls it
    * @returns {Promise<StoredModel>}
    * @throws {import('../error.js').Gpt2Error} `storage_failed`
    */
   open(source, name) {
     return storing(async () => {
-      const folder = await this.#made();
+      const folder = await this.#createFolder();
       const id = await StoredModel.id(source);
       const model = new StoredModel(id, await folder.getDirectoryHandle(id, { create: true }), this.#piece);
       if (await model.entry()) return model;
       try {
         await model.write({ source, name, date: null, files: [], complete: false });
       } catch (cause) {
-        await folder.removeEntry(id).catch(() => {}); // unless something is in it; the cause is what there is to tell
+        await folder.removeEntry(id).catch(() => {}); // fails if something is in it
         throw cause;
       }
       return model;
@@ -87,7 +84,7 @@ export class ModelStore {
   }
 
   /**
-   * The model with this id, if every byte of it is here.
+   * The model with this id, if it is complete.
    * @param {string} id
    * @returns {Promise<StoredModel | null>}
    * @throws {import('../error.js').Gpt2Error} `storage_failed`
@@ -107,8 +104,8 @@ export class ModelStore {
   }
 
   /**
-   * Everything that is kept, the newest first; empty where there is no storage. What cannot be read is left out, and
-   * a model's folder that says nothing of its model is removed: nobody can use it, and it takes room.
+   * All stored models, the newest first; empty if there is no storage. Models that cannot be read are left out. A folder
+   * without a readable `model.json` is removed: it cannot be used, and it takes space.
    * @returns {Promise<StoredModelInfo[]>}
    */
   async list() {
@@ -118,11 +115,11 @@ export class ModelStore {
       try {
         const model = new StoredModel(id, /** @type {FileSystemDirectoryHandle} */ (handle), this.#piece);
         const entry = await model.entry();
-        // A tab that has just made it has its lock.
+        // A tab that has just created the folder holds its lock.
         if (!entry) await ifUnlocked(id, async () => { if (!(await model.entry())) await this.remove(id); });
         else models.push(await listed(model, entry));
       } catch (cause) {
-        // Another tab has just deleted it, or it is damaged: the others are here all the same.
+        // Another tab has just deleted it, or it is damaged. The others are still listed.
         if (!isStorageFailure(cause) && !isAbsent(cause)) throw cause;
       }
     }
@@ -141,7 +138,7 @@ export class ModelStore {
   }
 
   /**
-   * Waits while a tab downloads it. Where there is nothing of that id there is nothing to do.
+   * Deletes a model. Waits while a tab downloads it. Does nothing if there is no such model.
    * @param {string} id @returns {Promise<void>}
    * @throws {import('../error.js').Gpt2Error} `storage_failed`
    */
@@ -149,22 +146,22 @@ export class ModelStore {
     if (isId(id)) await withLock(id, () => this.remove(id));
   }
 
-  /** Deletes it for whoever has its lock. @param {string} id @returns {Promise<void>} */
+  /** Deletes a model. The caller holds its lock. @param {string} id @returns {Promise<void>} */
   async remove(id) {
     const folder = await this.#folder();
     await storing(async () => {
       try {
         await folder?.removeEntry(id, { recursive: true });
       } catch (cause) {
-        if (!isAbsent(cause)) throw cause; // another tab was first
+        if (!isAbsent(cause)) throw cause; // another tab has deleted it
       }
     });
   }
 
   /**
-   * Deletes all, and what else lies among them.
+   * Deletes all models, and anything else in their folder.
    * @returns {Promise<void>}
-   * @throws {import('../error.js').Gpt2Error} `storage_failed`, after everything that can be deleted is
+   * @throws {import('../error.js').Gpt2Error} `storage_failed`, after deleting everything that can be deleted
    */
   async clear() {
     const folder = await this.#folder();
@@ -177,7 +174,7 @@ export class ModelStore {
   }
 }
 
-/** Whether it can be one of ours. @param {unknown} id */
+/** Whether it has the form of an id. @param {unknown} id */
 const isId = (id) => typeof id === 'string' && /^[0-9a-f]{32}$/.test(id);
 
 /** @param {FileSystemDirectoryHandle} folder */

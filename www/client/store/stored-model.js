@@ -1,6 +1,10 @@
 import { isAbsent, nameFor, readJson, storing, writeFile } from './storage.js';
 
-/** @typedef {import('../download/http-download.js').Version} Version */
+/**
+ * The state of a file on its server. A server of another origin shows its ETag only if it chooses to
+ * (`Access-Control-Expose-Headers`); the date of the last change is always visible.
+ * @typedef {{ etag: string | null, modified: string | null, size: number | null }} Version
+ */
 /** @typedef {Version & { name: string, url: string, complete: boolean }} FileInfo */
 /** @typedef {{ source: string, name: string, date: string | null, files: string[], complete: boolean }} ModelEntry */
 
@@ -31,7 +35,7 @@ export class StoredModel {
     return nameFor(source);
   }
 
-  /** @returns {Promise<ModelEntry | null>} null where there is none, or where it is not to be understood */
+  /** @returns {Promise<ModelEntry | null>} null if there is none, or if it is damaged */
   entry() {
     return storing(async () => {
       const entry = await readJson(this.#folder, 'model.json');
@@ -44,16 +48,16 @@ export class StoredModel {
     return storing(() => writeFile(this.#folder, 'model.json', JSON.stringify(entry)));
   }
 
-  /** Everything has arrived. @param {string[]} files */
+  /** Marks the model as complete. @param {string[]} files */
   async finish(files) {
     const entry = await this.entry();
     if (entry) await this.write({ ...entry, files, date: new Date().toISOString(), complete: true });
   }
 
-  /** The file of this name, with what is known of it. @param {string} name */
+  /** @param {string} name */
   file(name) {
     return storing(async () => {
-      // Before their names were hashed, files had their own ones here.
+      // Earlier versions stored files under their own names.
       for (const base of [await nameFor(name), encodeURIComponent(name)]) {
         const info = base.length < 250 ? await readJson(this.#folder, `${base}.json`) : null;
         if (isInfo(info) && info.name === name) return new StoredFile(this.#folder, base, name, this.piece, info);
@@ -62,7 +66,7 @@ export class StoredModel {
     });
   }
 
-  /** @returns {Promise<StoredFile[] | null>} of a model of which every byte is here; null where one is missing */
+  /** @returns {Promise<StoredFile[] | null>} null if a byte of the model is missing */
   async files() {
     const entry = await this.entry();
     if (!entry?.complete || entry.files.length === 0) return null;
@@ -88,7 +92,7 @@ export class StoredFile {
   #base;
   #pieces = 0;
 
-  /** @param {FileSystemDirectoryHandle} folder @param {string} base of its names there @param {string} name @param {number} piece @param {FileInfo | null} info */
+  /** @param {FileSystemDirectoryHandle} folder @param {string} base what its names in the folder begin with @param {string} name @param {number} piece @param {FileInfo | null} info */
   constructor(folder, base, name, piece, info) {
     this.#folder = folder;
     this.#base = base;
@@ -98,7 +102,7 @@ export class StoredFile {
   }
 
   /**
-   * The pieces that are here, as one `Blob` on disk.
+   * The stored pieces, as one `Blob` on disk.
    * @returns {Promise<Blob>}
    */
   blob() {
@@ -107,30 +111,30 @@ export class StoredFile {
       try {
         for (;;) pieces.push(await (await this.#folder.getFileHandle(`${this.#base}.${pieces.length}`)).getFile());
       } catch (cause) {
-        if (!isAbsent(cause)) throw cause; // the first that is absent ends the file
+        if (!isAbsent(cause)) throw cause; // the first absent piece ends the file
       }
       this.#pieces = pieces.length;
       return new Blob(pieces);
     });
   }
 
-  /** Begins anew, as this version. @param {string} url @param {Version} version @returns {Promise<void>} */
+  /** Starts again, as this version. @param {string} url @param {Version} version @returns {Promise<void>} */
   async begin(url, version) {
     await this.clear();
-    await this.#tell({ ...version, name: this.name, url, complete: false });
+    await this.#writeInfo({ ...version, name: this.name, url, complete: false });
   }
 
   /** @returns {Promise<void>} */
   async clear() {
     await this.blob();
     await storing(async () => {
-      // From the last on, so that what is left at any moment is a beginning.
+      // From the last piece on, so that at any moment the rest is the beginning of the file.
       while (this.#pieces > 0) await this.#folder.removeEntry(`${this.#base}.${--this.#pieces}`);
     });
   }
 
   /**
-   * Adds a piece. After an error everything before it is still here.
+   * Adds a piece. If that fails, the pieces before it remain.
    * @param {Blob} piece
    * @returns {Promise<void>}
    * @throws {import('../error.js').Gpt2Error} `storage_failed`
@@ -140,13 +144,13 @@ export class StoredFile {
     this.#pieces++;
   }
 
-  /** Every byte is here. @param {number} size @returns {Promise<void>} */
+  /** Marks the file as complete. @param {number} size @returns {Promise<void>} */
   async finish(size) {
-    if (this.info) await this.#tell({ ...this.info, size, complete: true });
+    if (this.info) await this.#writeInfo({ ...this.info, size, complete: true });
   }
 
   /** @param {FileInfo} info */
-  async #tell(info) {
+  async #writeInfo(info) {
     await storing(() => writeFile(this.#folder, `${this.#base}.json`, JSON.stringify(info)));
     this.info = info;
   }
