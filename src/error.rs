@@ -9,19 +9,19 @@ use serde::Serialize;
 pub enum ErrorKind {
     /// A message that does not follow the protocol.
     InvalidRequest,
-    /// An option nobody knows; the sentence names the nearest one that exists.
+    /// An unknown option; the sentence names the nearest known one.
     UnknownOption,
     /// A known option with a value outside its range.
     InvalidOption,
-    /// A request came while another one runs.
+    /// Another request is running.
     Busy,
     /// There is no model to generate with.
     NotLoaded,
-    /// The request was cancelled before there was a result to report (a load, for example).
+    /// The request was cancelled before it had a result, for example a load.
     Cancelled,
     /// The prompt alone does not fit into the context.
     PromptTooLong,
-    /// The bytes are no model file this crate knows: HTML, a ZIP, a pickle.
+    /// The bytes are not a model file this crate reads: HTML, a ZIP, a pickle.
     NotAModel,
     /// A model file that is cut short or contradicts itself.
     DamagedModel,
@@ -36,7 +36,7 @@ pub enum ErrorKind {
     /// The tokenizer's files are missing, broken, or belong to another model; or the prompt holds what the tokenizer or
     /// the model has no token for.
     BadTokenizer,
-    /// The stream a file came in broke off.
+    /// The stream of a file broke.
     DownloadFailed,
     /// Not enough memory; the sentence says how much was needed.
     OutOfMemory,

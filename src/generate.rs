@@ -28,12 +28,12 @@ use profiler::Profiler;
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// Asks for the end. Asking again changes nothing.
+    /// Cancels the run. Cancelling again has no effect.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the end was asked for.
+    /// Whether the run was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -48,16 +48,16 @@ pub enum Progress {
         done: usize,
         /// Positions of the prompt.
         total: usize,
-        /// Time of the chunk's pass.
+        /// Milliseconds of the chunk's pass.
         chunk_ms: f64,
     },
     /// A token was chosen; its `text` is the delta to show.
     Step(StepRecord),
     /// The run is over. Nothing follows.
     End {
-        /// Text that was held back until now; empty when the last step has already flushed it.
+        /// Text that was held back; empty if the last step has flushed it.
         text: String,
-        /// Why.
+        /// The stop reason.
         stop: Stop,
     },
 }
@@ -113,7 +113,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
     ) -> Result<Self> {
         let started_at = clock();
         let context = model.context_length();
-        // A prompt of megabytes is refused before it is encoded, which would take seconds that no cancel could end.
+        // A prompt of megabytes is refused before it is encoded: that would take seconds, without a chance to cancel.
         let at_least = tokenizer.at_least(prompt);
         if at_least > context {
             return Err(too_long(&format!("at least {at_least}"), context, at_least - context));
@@ -193,8 +193,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         progress.map(Some)
     }
 
-    /// Ends the run because something failed, in [`advance`](Self::advance) or in the caller. Gives the text that was
-    /// held back, to be shown as that of any run that ends.
+    /// Ends the run after a failure in [`advance`](Self::advance) or in the caller. Returns the text that was held back.
     pub fn fail(&mut self) -> String {
         (self.ended, self.failed) = (true, true);
         let mut text = String::new();
@@ -205,13 +204,12 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         text
     }
 
-    /// Tells that the caller took `ms` to hand on the last step, to whoever waits for its text; for the profile.
+    /// Records how long the caller took to deliver the last step, for the profile.
     pub fn note_delivery_ms(&mut self, ms: f64) {
         self.profiler.note_delivery_ms(ms);
     }
 
-    /// Turns the run into its record. A run that was not brought to its end counts as cancelled; one that failed has no
-    /// reason to stop.
+    /// The record of the run. A run that did not end counts as cancelled; one that failed has no stop reason.
     pub fn into_record(mut self, identity: Identity) -> Record {
         let mut unseen = String::new();
         let stop = self.stop.take().unwrap_or_else(|| self.finish_text(StopReason::Cancelled, &mut unseen));
@@ -328,7 +326,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         Ok(record)
     }
 
-    /// The likeliest tokens of the step just sampled.
+    /// The most likely tokens of the step just sampled.
     fn alternatives(&self) -> Vec<Alternative> {
         let alternative = |candidate: Candidate| Alternative {
             id: candidate.id,
@@ -339,7 +337,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         self.sampler.candidates().map(alternative).collect()
     }
 
-    /// Brings the chosen token's text out and decides whether the run goes on.
+    /// Emits the chosen token's text and decides whether the run continues.
     fn emit(&mut self, record: &mut StepRecord) {
         if self.tokenizer.ends(record.token_id) {
             let stop = self.finish_text(StopReason::Eos, &mut record.text);
@@ -378,7 +376,7 @@ impl<'a, M: LanguageModel + ?Sized> Generation<'a, M> {
         }
     }
 
-    /// Whether somebody or the clock wants the end.
+    /// Whether the run was cancelled or is past its deadline.
     fn abort_reason(&self) -> Option<StopReason> {
         let late = |limit| (self.clock)() - self.started_at >= limit;
         if self.cancel.is_cancelled() {

@@ -27,7 +27,7 @@ pub trait LanguageModel {
     /// Number of logits per position.
     fn vocab_size(&self) -> usize;
 
-    /// Most positions the model can hold.
+    /// Number of positions the model can hold.
     fn context_length(&self) -> usize;
 
     /// Positions whose keys and values are held.
@@ -46,7 +46,7 @@ pub trait LanguageModel {
     /// processed and `len` is unchanged.
     fn feed(&mut self, ids: &[u32]) -> Result<&[f32]>;
 
-    /// As [`feed`](Self::feed), where nobody asks for logits: all chunks of a prompt but the last.
+    /// As [`feed`](Self::feed), without logits: for all chunks of a prompt except the last.
     ///
     /// # Errors
     /// As [`feed`](Self::feed).
@@ -60,8 +60,8 @@ pub trait LanguageModel {
     /// Forgets all positions from `len` on. Does nothing if fewer are held.
     fn truncate(&mut self, len: usize);
 
-    /// Time spent in the parts of all passes so far, whichever they were: the difference of two calls is what the passes
-    /// between them took. `None` where nobody measures.
+    /// Milliseconds spent in the parts of all passes so far. The difference of two calls is the time of the passes between
+    /// them. `None` if the model does not measure.
     fn part_times(&self) -> Option<PartTimes> {
         None
     }

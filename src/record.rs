@@ -1,10 +1,10 @@
-//! What a run leaves behind: why it stopped, what each step did, and the record that says how to do it again.
+//! What a run leaves behind: its stop reason, its steps, and the record that reproduces it.
 
 use serde::Serialize;
 
 use crate::settings::Settings;
 
-/// Why a run ended. When several hold in one step, the earlier in this list wins.
+/// Why a run ended. If several reasons apply in one step, the first in this list wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -13,13 +13,13 @@ pub enum StopReason {
     Eos,
     /// The generated text reached a stop string; the text is cut before it.
     StopString,
-    /// As many tokens as were asked for.
+    /// The limit on tokens is reached.
     MaxTokens,
-    /// Every position of the context is taken; the last token cannot be processed any more.
+    /// Every position of the context is used: the last token cannot be processed.
     ContextFull,
-    /// Somebody asked for the end.
+    /// The run was cancelled.
     Cancelled,
-    /// The time given was used up.
+    /// The time limit is reached.
     Timeout,
 }
 
@@ -38,7 +38,7 @@ impl StopReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct Stop {
-    /// Why.
+    /// The reason.
     pub reason: StopReason,
     /// The OpenAI spelling of the reason: `stop`, `length` or `abort`.
     pub finish_reason: &'static str,
@@ -64,21 +64,21 @@ impl Stop {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct Alternative {
-    /// Its id.
+    /// The token's id.
     pub id: u32,
-    /// Its text; parts of characters show as U+FFFD.
+    /// The token's text; incomplete characters are U+FFFD.
     pub text: String,
     /// Natural logarithm of its probability in the model's own distribution, before any filter.
     pub logprob: f64,
-    /// The same in the distribution the token was drawn from; absent where a filter removed it.
+    /// The same in the distribution the token was drawn from; null if a filter removed it.
     pub filtered_logprob: Option<f64>,
 }
 
-/// What happened in one step.
+/// One step: a token, and what it cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct StepRecord {
-    /// Counts the steps of the run from 0.
+    /// Number of the step in the run, from 0.
     pub step: u32,
     /// The token that was chosen.
     pub token_id: u32,
@@ -90,7 +90,7 @@ pub struct StepRecord {
     pub logprob: f64,
     /// The same in the distribution it was drawn from, after the filters.
     pub filtered_logprob: f64,
-    /// The likeliest tokens before any filter, best first.
+    /// The most likely tokens before any filter, best first.
     pub alternatives: Vec<Alternative>,
     /// Positions the model has processed since the run began, the prompt's included.
     pub positions_processed: u32,
@@ -106,9 +106,9 @@ pub struct StepRecord {
 /// Where the time from one token to the next goes: means over the decode steps, in milliseconds, that add up to the time
 /// from the first token to the last. The prefill is not part of it.
 ///
-/// A page's clock ticks every tenth of a millisecond, or every millisecond, and many a part is shorter. It reads 0 then
-/// most of the time and a whole tick now and again, as often as it should: a mean over many steps is right, one over a few
-/// is a guess.
+/// A page's clock ticks every tenth of a millisecond, or every millisecond, and many parts are shorter. A part then reads
+/// as 0 most of the time and as a whole tick in proportion to its length: a mean over many steps is right, a mean over a
+/// few is a guess.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct Profile {
@@ -116,28 +116,28 @@ pub struct Profile {
     pub steps: u32,
     /// Rows of tokens and positions.
     pub embedding_ms: f64,
-    /// Of all blocks: the first layer norm, queries, keys and values, attention and its output.
+    /// In all blocks: the first layer norm, queries, keys and values, attention and its output projection.
     pub attention_ms: f64,
-    /// Of all blocks: the second layer norm and the feed-forward part.
+    /// In all blocks: the second layer norm and the MLP.
     pub mlp_ms: f64,
     /// The last layer norm and the logits.
     pub lm_head_ms: f64,
-    /// The choice of the token.
+    /// Choosing the token.
     pub sampling_ms: f64,
-    /// To hand the token on: in a worker, to build and post its messages.
+    /// Delivering the token: in a worker, building and posting its messages.
     pub messages_ms: f64,
     /// Everything else: bytes to text, stop strings, and what the caller does between two steps. In a worker that is one
     /// turn of its message queue.
     pub other_ms: f64,
 }
 
-/// What the tokens and weights of a run were.
+/// Which model and tokenizer a run used.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct Identity {
     /// What the model is called.
     pub model: String,
-    /// SHA-256 of the weights file, in hexadecimal; absent where it is not known yet, or never will be.
+    /// SHA-256 of the weights, in hexadecimal; null if it is not known yet or cannot be known.
     pub model_sha256: Option<String>,
     /// SHA-256 over the tokenizer's tokens and merges, in hexadecimal.
     pub tokenizer_sha256: String,
@@ -145,29 +145,29 @@ pub struct Identity {
     pub precision: String,
     /// The instruction set the products ran on: `relaxed-simd`, `simd128` or `scalar`.
     pub kernel: String,
-    /// In how many places at a time a step reads a matrix. The text does not depend on it.
+    /// How many places of a matrix a step reads at a time. The text does not depend on it.
     pub readers: usize,
-    /// What was tried after loading to choose `readers`; empty where nothing was.
+    /// The trial after the load that chose `readers`; empty if there was none.
     pub readers_trial: Vec<ReadersTrial>,
 }
 
-/// How fast a number of readers was, in the trial after a model was loaded.
+/// The speed of a number of readers in the trial after a load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct ReadersTrial {
-    /// How many.
+    /// Number of readers.
     pub readers: usize,
     /// Gigabytes (10⁹ bytes) of weights that one row of activations was multiplied with in a second.
     pub gb_s: f64,
 }
 
-/// What is needed to say what happened in a run and to do it again.
+/// Everything needed to reproduce a run, and what happened in it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct Record {
-    /// Versions: of this crate.
+    /// Version of this crate.
     pub gpt2_web: String,
-    /// What ran.
+    /// Which model and tokenizer ran.
     pub identity: Identity,
     /// The settings in effect.
     pub settings: Settings,
@@ -193,9 +193,9 @@ pub struct Record {
     pub time_to_first_token_ms: Option<f64>,
     /// Tokens after the first, divided by the time from the first to the last.
     pub tokens_per_second: Option<f64>,
-    /// Where the time between the first token and the last went; absent where the model does not measure itself, no step
-    /// followed the first token, or the clock did not tick.
+    /// Where the time from the first token to the last went; null if the model does not measure itself, no step followed
+    /// the first token, or the clock did not tick.
     pub profile: Option<Profile>,
-    /// Why it ended; absent for a run that failed.
+    /// Why it ended; null for a run that failed.
     pub stop: Option<Stop>,
 }

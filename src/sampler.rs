@@ -1,4 +1,5 @@
-//! Logits -> token id. The random number is an argument, `u`.
+//! Logits -> token id. The random number is an argument, `u`. `sampler/tests/oracle.rs` is the readable version: it sorts,
+//! where this selects.
 //!
 //! The filters and their order are Hugging Face's: repetition penalty, temperature, top-k, top-p, min-p, and then one
 //! renormalisation. After the penalty every filter keeps a beginning of one and the same ranking (higher logit first,
@@ -151,7 +152,7 @@ impl Sampler {
         Ok(Choice { id, logprob: self.logprob(logits[id as usize]), filtered_logprob })
     }
 
-    /// The likeliest tokens of the step just sampled, before any filter, best first, of equals the lowest id first: as
+    /// The most likely tokens of the step just sampled, before any filter, best first, of equals the lowest id first: as
     /// many as `top_logprobs` says, fewer if fewer are possible.
     pub fn candidates(&self) -> impl ExactSizeIterator<Item = Candidate> + '_ {
         self.top.iter().map(|&(id, logit)| Candidate {
@@ -166,7 +167,7 @@ impl Sampler {
     pub fn filtered_logprob(&self, id: u32) -> Option<f64> {
         let logit = self.chunks.get(id)?;
         let distance = f64::from(logit) - f64::from(self.chunks.best());
-        // 0 divided by any temperature is 0; the greedy one is no divisor.
+        // 0 divided by any temperature is 0, and temperature 0 cannot divide.
         let score = if distance == 0.0 { 0.0 } else { distance / self.temperature };
         self.kept.keeps(id, logit).then(|| score - ln(self.total))
     }

@@ -37,7 +37,7 @@ pub enum OptionRange {
     },
     /// A list of non-empty strings, or one string.
     Strings {
-        /// Most strings in the list.
+        /// Maximum number of strings.
         most: u32,
     },
     /// True or false.

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A model without weights that emits a script: it drives the tests of everything above the seam.
 ///
-/// After a prompt of `prompt_len` positions its likeliest token is `script[0]`, after one more position `script[1]`,
+/// After a prompt of `prompt_len` positions its most likely token is `script[0]`, after one more position `script[1]`,
 /// and so on; how the positions were fed makes no difference.
 #[derive(Debug, Clone)]
 pub struct ScriptedModel {

@@ -112,7 +112,7 @@ impl Worker {
         Ok(Event::Ready { id: call.id, model, options: OPTIONS.to_vec(), notices, load_ms, memory_bytes })
     }
 
-    /// Finds out what is what, and lets go of what is of no use.
+    /// Finds out what is what, and lets go of what is not needed.
     async fn sort(&self, call: &Call, sources: &mut Sources) -> Result<Classified> {
         let mut beginnings = Vec::with_capacity(sources.0.len());
         for source in sources.0.iter_mut().flatten() {

@@ -1,5 +1,5 @@
-//! The only module that knows the browser. The messages are plain data and are tested natively; the worker that
-//! speaks them exists on wasm32 alone.
+//! The only module that knows the browser. The messages are plain data and tested natively; the worker exists only on
+//! wasm32.
 
 #[cfg(target_arch = "wasm32")]
 mod background_hash;

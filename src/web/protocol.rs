@@ -12,10 +12,10 @@ use crate::error::{Error, ErrorKind};
 use crate::record::{Record, StepRecord, Stop};
 use crate::settings::{OptionSpec, RawOptions, Settings};
 
-/// A value that is no plain data and only exists in a browser.
+/// A browser object that is not plain data.
 #[cfg(target_arch = "wasm32")]
 pub type Handle = wasm_bindgen::JsValue;
-/// A value that is no plain data and only exists in a browser.
+/// A browser object that is not plain data.
 #[cfg(not(target_arch = "wasm32"))]
 pub type Handle = ();
 
@@ -23,15 +23,15 @@ pub type Handle = ();
 #[derive(Debug)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct ModelFile {
-    /// The file's name: its ending says what it is.
+    /// The file's name.
     pub name: String,
-    /// The contents, where they can be read at will.
+    /// The contents, if they can be read more than once.
     #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "Blob"))]
     pub blob: Option<Handle>,
-    /// The contents, where they can be read once: a download. It is cancelled when the load ends without it.
+    /// The contents, if they can be read only once: a download. It is cancelled if the load does not need it.
     #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "ReadableStream<Uint8Array>"))]
     pub stream: Option<Handle>,
-    /// How many bytes the stream will bring, where that is known.
+    /// Bytes of the stream, if known.
     #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<f64>"))]
     pub size: Option<f64>,
 }
@@ -67,7 +67,7 @@ pub enum Request {
         /// Names, ranges and defaults: [`OPTIONS`](crate::settings::OPTIONS).
         #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "Record<string, unknown>"))]
         options: RawOptions,
-        /// The end was asked for before the request was sent: the run begins and ends without a token.
+        /// Cancelled before it was sent: the run starts and ends without a token.
         #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
         cancelled: bool,
     },
@@ -81,54 +81,54 @@ pub enum Request {
         /// Chosen by the page; the answer carries it.
         id: u32,
     },
-    /// Asks whether the worker still answers. Answered with `pong` at once, whatever else runs; ends nothing.
+    /// Asks whether the worker still answers. Answered with `pong` at once, whatever else runs.
     Ping {
         /// Chosen by the page; the answer carries it.
         id: u32,
     },
-    /// Answers `needs_tokenizer`: the load `id` goes on with the tokenizer inside `file`. Who has none sends `cancel`.
+    /// Answers `needs_tokenizer`: the load `id` continues with the tokenizer in `file`. Without one, send `cancel`.
     ProvideTokenizer {
-        /// Of the load.
+        /// Id of the load.
         id: u32,
-        /// A GGUF file; nothing but its tokenizer is used.
+        /// A GGUF file; only its tokenizer is used.
         file: ModelFile,
     },
 }
 
-/// What a load is doing.
+/// A stage of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// The weights are read; counted in bytes of their files.
     Read,
-    /// As they are read, the weights are rounded to fewer bits; counted in bytes of their files.
+    /// The weights are quantised as they are read; counted in bytes of their files.
     Quantise,
 }
 
-/// What is known of a loaded model.
+/// Facts about a loaded model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct ModelInfo {
-    /// What the page called it.
+    /// The name the page gave.
     pub name: String,
-    /// SHA-256 of the weights, in hexadecimal, where it was needed for the load. Else it is computed while the model
-    /// waits for requests, and told by `hashed`.
+    /// SHA-256 of the weights, in hexadecimal, if the load needed it. Otherwise it is computed while no request runs, and
+    /// `hashed` reports it.
     pub sha256: Option<String>,
     /// `f32`, `q8_0` or `q4_0`: what most weights are held in.
     pub precision: String,
     /// Number of weights.
     #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "number"))]
     pub parameters: u64,
-    /// Layers.
+    /// Number of transformer blocks.
     pub n_layer: u32,
-    /// Attention heads.
+    /// Attention heads per block.
     pub n_head: u32,
-    /// Width.
+    /// Width of the hidden state.
     pub n_embd: u32,
-    /// Most positions.
+    /// Number of positions the model can process.
     pub context_length: u32,
-    /// Vocabulary.
+    /// Number of token ids.
     pub vocab_size: u32,
 }
 
@@ -137,61 +137,60 @@ pub struct ModelInfo {
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS), ts(export))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// A load went on. `done` never falls within a stage and never passes `total`.
+    /// Progress of a load. `done` never decreases within a stage and never exceeds `total`.
     Progress {
-        /// Of the load.
+        /// Id of the load.
         id: u32,
-        /// What is being done.
+        /// The current stage.
         stage: Stage,
-        /// So much of it.
+        /// Bytes done.
         done: f64,
-        /// Of so much; absent where it is not known.
+        /// Bytes in all; null if unknown.
         total: Option<f64>,
     },
-    /// A load ended well.
+    /// A load succeeded.
     Ready {
-        /// Of the load.
+        /// Id of the load.
         id: u32,
-        /// What was loaded.
+        /// The model.
         model: ModelInfo,
         /// The options `generate` takes.
         options: Vec<OptionSpec>,
-        /// What a user should know: guesses made, and matrices that are not held as was asked.
+        /// What the user should know: guesses, and matrices that are not held in the requested precision.
         notices: Vec<String>,
-        /// How long it took, by the worker's clock.
+        /// Duration in milliseconds, by the worker's clock.
         load_ms: f64,
-        /// Bytes of memory the worker has taken since it began. It never gives any back, so after the first load this
-        /// is the most that was needed at once.
+        /// Bytes of the worker's memory, which never shrinks. After the first load this is the peak.
         memory_bytes: f64,
     },
-    /// A load found weights and no tokenizer, and waits for a `provide_tokenizer` or a `cancel`.
+    /// A load found weights but no tokenizer. It waits for `provide_tokenizer` or `cancel`.
     NeedsTokenizer {
-        /// Of the load.
+        /// Id of the load.
         id: u32,
     },
-    /// The SHA-256 of the weights is known now, or never will be. Comes at most once after the `ready` of a load that
-    /// did not tell it, while nothing else runs, and not for a model that is gone.
+    /// The SHA-256 of the weights is known, or cannot be known. Posted at most once, after the `ready` of a load that did
+    /// not include it, while no request runs; not for a model that was replaced.
     Hashed {
-        /// Of the load.
+        /// Id of the load.
         id: u32,
-        /// In hexadecimal, as records have it from now on; absent where the files could not be read again.
+        /// In hexadecimal, as in later records; null if the files could not be read again.
         model_sha256: Option<String>,
-        /// For people: why it is absent.
+        /// Why it is null, as a sentence.
         notice: Option<String>,
     },
-    /// The worker answers.
+    /// The answer to a `ping`.
     Pong {
-        /// Of the `ping`.
+        /// Id of the `ping`.
         id: u32,
     },
-    /// The model is gone.
+    /// The model was freed.
     Unloaded {
-        /// Of the request.
+        /// Id of the request.
         id: u32,
     },
-    /// A generation began: the prompt was accepted.
+    /// A generation starts: the prompt was accepted.
     Start {
-        /// Of the generation.
+        /// Id of the generation.
         id: u32,
         /// The settings in effect, with every default and the seed.
         settings: Settings,
@@ -200,18 +199,18 @@ pub enum Event {
     },
     /// A chunk of the prompt was processed.
     Prefill {
-        /// Of the generation.
+        /// Id of the generation.
         id: u32,
         /// Positions processed so far.
         done: u32,
         /// Positions of the prompt.
         total: u32,
-        /// Time of this chunk's pass.
+        /// Milliseconds of this chunk's pass.
         chunk_ms: f64,
     },
     /// Text to show: whole characters, nothing that a stop string could still take back.
     Delta {
-        /// Of the generation.
+        /// Id of the generation.
         id: u32,
         /// Never empty.
         text: String,
@@ -219,34 +218,34 @@ pub enum Event {
         /// (`performance.timeOrigin + performance.now()`).
         posted_at: f64,
     },
-    /// One token was chosen. Follows the `delta` of the same step, where there is one.
+    /// A token was chosen. Follows the `delta` of the same step, if there is one.
     Step {
-        /// Of the generation.
+        /// Id of the generation.
         id: u32,
-        /// What happened.
+        /// The step.
         #[serde(flatten)]
         record: StepRecord,
     },
-    /// A generation ended well.
+    /// A generation ended.
     Done {
-        /// Of the generation.
+        /// Id of the generation.
         id: u32,
         /// Why it ended.
         stop: Stop,
-        /// Everything that happened.
+        /// The record of the run.
         record: Box<Record>,
     },
-    /// A request failed. After the kind `panic` the worker answers nothing any more.
+    /// A request failed. After the kind `panic` the worker no longer answers.
     Error {
-        /// Of the request; absent where the message carried none.
+        /// Id of the request; null if the message had none.
         id: Option<u32>,
         /// For programs.
         kind: ErrorKind,
         /// For people: what was wrong and what to do.
         message: String,
-        /// What a generation left behind that failed after its `start`: everything up to there, with no `stop`.
+        /// The record of a generation that failed after its `start`; its `stop` is null.
         record: Option<Box<Record>>,
-        /// Of a load that is `out_of_memory`: the model would fit if the one in use were freed first.
+        /// For a load that is `out_of_memory`: the model would fit if the current one were freed first.
         fits_alone: bool,
     },
 }

@@ -121,7 +121,7 @@ impl Entry {
     }
 }
 
-/// All tensors of the JSON object, a name that stands there twice included.
+/// All tensors of the JSON object, a name that appears twice included.
 struct Entries(Vec<(String, Entry)>);
 
 impl<'de> Deserialize<'de> for Entries {

@@ -18,8 +18,8 @@ impl Tokenizer {
     /// From the parts that a file holds.
     ///
     /// # Errors
-    /// [`ErrorKind::BadTokenizer`](crate::error::ErrorKind::BadTokenizer) if a token stands there twice, the merges are
-    /// not of bytes, there are none, a merge is malformed, stands there twice, or makes or needs something that is no
+    /// [`ErrorKind::BadTokenizer`](crate::error::ErrorKind::BadTokenizer) if a token appears twice, the merges are
+    /// not of bytes, there are none, a merge is malformed, appears twice, or makes or needs something that is no
     /// token, or an added token, the named end-of-text token or one to put around prompts is no token.
     pub fn from_spec(spec: TokenizerSpec) -> Result<Self> {
         let TokenizerSpec { tokens, merges, lines, unknown, mut added, eos, .. } = spec;
@@ -36,7 +36,7 @@ impl Tokenizer {
             };
             digest.text(token);
             if let Some(other) = vocab.insert(token.clone(), id) {
-                return Err(bad(format!("the token {token:?} stands in the vocabulary twice, as {other} and {id}")));
+                return Err(bad(format!("the token {token:?} appears twice in the vocabulary, as {other} and {id}")));
             }
         }
         if let Some(first) = holes.first() {
@@ -87,7 +87,7 @@ impl Tokenizer {
                 .get(content)
                 .ok_or_else(|| bad(format!("the added token {content:?} is not in the vocabulary")))?;
             if content.is_empty() || !literal.insert(id) {
-                return Err(bad(format!("the added token {id} is empty or stands there twice: {content:?}")));
+                return Err(bad(format!("the added token {id} is empty or appears twice: {content:?}")));
             }
             added_ids.push((token, id));
         }
@@ -185,7 +185,7 @@ fn pairs(merges: &[String], lines: bool, vocab: &Vocab, digest: &mut Digester) -
         let ids = (known(left)?, known(right)?);
         known(&result)?;
         if !seen.insert(ids) {
-            return Err(bad(format!("{source} is {merge:?}, which stands there before")));
+            return Err(bad(format!("{source} is {merge:?}, which is a duplicate")));
         }
         digest.text(merge);
         pairs.push((left.to_owned(), right.to_owned()));

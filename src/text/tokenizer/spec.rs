@@ -81,7 +81,7 @@ impl Default for TokenizerSpec {
 /// Puts the tokens of `name` in the order of their ids.
 ///
 /// # Errors
-/// `BadTokenizer` if an id stands there twice, or is larger than any vocabulary needs.
+/// `BadTokenizer` if an id appears twice, or is larger than any vocabulary needs.
 pub(super) fn in_order(tokens: HashMap<String, u32>, name: &str) -> Result<Vec<Option<String>>> {
     let largest = tokens.iter().max_by_key(|&(_, id)| id);
     let mut places = match largest {

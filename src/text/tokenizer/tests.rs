@@ -289,7 +289,7 @@ fn broken_merges_are_refused_with_their_place() {
     refused(Tokenizer::from_vocab_merges(&vocab, b"\n\nh e\n\nh \n"), r#"line 5 of merges.txt is "h", not"#);
     refused(Tokenizer::from_vocab_merges(&vocab, b"\xFF\xFEh\0 \0e\0"), "UTF-16");
     let txt = [&txt[..], b"h e\n"].concat();
-    refused(Tokenizer::from_vocab_merges(&vocab, &txt), "which stands there before");
+    refused(Tokenizer::from_vocab_merges(&vocab, &txt), "which is a duplicate");
     for (merge, missing) in [("h qq", "qq"), ("qq h", "qq"), ("q q", "qq")] {
         let merges = ["h e".to_owned(), merge.to_owned()];
         refused(
