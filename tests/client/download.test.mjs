@@ -138,7 +138,7 @@ test('404, 401, 403 and other refusals are sentences, and are not asked again', 
   assert.equal(await gone.open(), false);
   assert.match(gone.notFound().message, /the download of nowhere failed: 127\.0\.0\.1:\d+ answered 404: there is no such file/);
   for (const status of [401, 403]) {
-    await assert.rejects(all(download('a', { status, body: '' })), refusal('download_failed', /needs a login/));
+    await assert.rejects(all(download('a', { status, body: '' })), refusal('download_failed', /requires a login/));
   }
   await assert.rejects(all(download('a', { status: 451, body: '' })), refusal('download_failed', /answered 451/));
   assert.equal(server.asked().length, 1);

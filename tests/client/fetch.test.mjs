@@ -226,7 +226,7 @@ test('a store that fails at any moment costs the keeping and nothing else', asyn
     const fetched = await fetching({ store: failing(from) }).run().catch((cause) => assert.fail(`${from}: ${cause}`));
     const weights = /** @type {any} */ (fetched.files.at(-1));
     assert.deepEqual(new Uint8Array(await new Response(weights.blob ?? weights.stream).arrayBuffer()), WEIGHTS, String(from));
-    if (fetched.notices.length > 0) assert.match(fetched.notices.join(), /^This model is not kept for the next visit: .*the disk is gone[^.]*\.$/);
+    if (fetched.notices.length > 0) assert.match(fetched.notices.join(), /^This model is not saved for the next visit: .*the disk is gone[^.]*\.$/);
     await fetched.end();
   }
 });
@@ -245,7 +245,7 @@ test('a kept model that cannot be read is downloaded, and stays', async () => {
     server.requests.length = 0;
     const fetched = await fetching().run();
     assert.equal(weightsAsked(), 1);
-    assert.match(fetched.notices.join(), /not kept.*the disk is gone/);
+    assert.match(fetched.notices.join(), /not saved.*the disk is gone/);
     const weights = /** @type {any} */ (fetched.files.at(-1));
     assert.deepEqual(new Uint8Array(await new Response(weights.stream).arrayBuffer()), WEIGHTS);
     MemoryFolder.prototype.getFileHandle = getFileHandle;
@@ -276,7 +276,7 @@ test('a file that changed while nothing can be deleted any more is never mixed w
     const fetched = await fetching({ backoff: [1, 1], onProgress: (done) => { if (done > 8500) paths['m/model.safetensors'] = { body: changed, etag: '"2"' }; } }).run();
     const weights = /** @type {any} */ (fetched.files.at(-1));
     assert.deepEqual(new Uint8Array(await new Response(weights.blob ?? weights.stream).arrayBuffer()), changed);
-    assert.match(fetched.notices.join(), /not kept.*the disk is gone/);
+    assert.match(fetched.notices.join(), /not saved.*the disk is gone/);
   } finally {
     MemoryFolder.prototype.removeEntry = removing;
   }

@@ -149,7 +149,7 @@ test('a model that is only too large stays', async () => {
 test('without storage the weights stream into the worker, each address once, with a notice', async () => {
   /** @type {string[]} */ const stages = [];
   const { notices } = await client(nowhere()).loadUrl(address(), { onProgress: ({ stage }) => stages.push(stage) });
-  assert.match(notices.join(), /not kept for the next visit: this page has no storage/);
+  assert.match(notices.join(), /not saved for the next visit: this page has no storage/);
   const sent = /** @type {any} */ (ScriptedWorker.started[0]?.received[0]).files.at(-1);
   assert.deepEqual([sent.name, sent.size, sent.stream instanceof ReadableStream], ['model.safetensors', 20_000, true]);
   assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
@@ -370,7 +370,7 @@ test('after a panic a stored model is read again; one that is not kept is not do
     await assert.rejects(gpt2.text('a').next(), refusal('panic', /./));
     const [stored] = await models.list();
     // `busy` is what the new worker says: it has the model.
-    await assert.rejects(gpt2.text('a').next(), stored ? refusal('busy', /./) : refusal('not_loaded', /not kept in this browser/));
+    await assert.rejects(gpt2.text('a').next(), stored ? refusal('busy', /./) : refusal('not_loaded', /not saved in this browser/));
     assert.equal(server.asked().length, asked);
   }
 });
@@ -400,7 +400,7 @@ test('stored models can be deleted, one and all', async () => {
   assert.deepEqual([newest?.name, oldest?.name], ['n', 'm']);
   await gpt2.store.delete(String(newest?.id));
   assert.deepEqual((await gpt2.store.list()).map(({ name }) => name), ['m']);
-  await assert.rejects(gpt2.loadStored(String(newest?.id)), refusal('not_loaded', /not kept/));
+  await assert.rejects(gpt2.loadStored(String(newest?.id)), refusal('not_loaded', /not saved/));
   await gpt2.store.clear();
   assert.deepEqual(await gpt2.store.list(), []);
   assert.equal(folder.disk.used, 0);

@@ -65,8 +65,8 @@ for (const name of BROWSERS) {
         + ' Tried when the model loaded: 4 places at 17.4 GB/s, 8 places at 16.2 GB/s, 2 places at 13.2 GB/s.');
       const cells = () => page.$$eval('#profile tr', (rows) => rows.map((row) => [...row.querySelectorAll('th, td:not([aria-hidden])')].map(({ textContent }) => textContent)));
       assert.deepEqual(await cells(), [
-        ['part', 'ms per step', 'share'],
-        ['Embedding', '< 0.01', '< 0.1 %'], ['Attention', '1.24', '25 %'], ['MLP', '2.31', '47 %'], ['Head', '1.10', '22 %'],
+        ['stage', 'ms per step', 'share'],
+        ['Embedding', '< 0.01', '< 0.1 %'], ['Attention', '1.24', '25 %'], ['MLP', '2.31', '47 %'], ['Output layer', '1.10', '22 %'],
         ['Sampling', '0.12', '2.4 %'], ['Messages', '0.09', '1.8 %'], ['Other', '0.04', '0.8 %'],
         ['Total', '4.90', '100 %'],
       ]);

@@ -148,7 +148,7 @@ export class ModelLoader {
   /** @param {string | null} id @returns {Promise<ModelFile[]>} */
   async #stored(id) {
     const files = await (id === null ? null : await this.#store.find(id))?.files();
-    if (!files) throw new Gpt2Error('not_loaded', 'the model is not kept in this browser; load it again from its source');
+    if (!files) throw new Gpt2Error('not_loaded', 'the model is not saved in this browser; load it again from its source');
     return Promise.all(files.map(async (file) => ({ name: file.name, blob: await file.blob() })));
   }
 }

@@ -278,7 +278,7 @@ export class Download {
   #refused(status) {
     const { host, pathname } = this.#url;
     if (status !== 401 && status !== 403) return this.#error(`${host} answered ${status}; check the address`);
-    if (host !== 'huggingface.co') return this.#error(`${host} answered ${status}: it needs a login. Download the file with your account there, and open it from disk`);
+    if (host !== 'huggingface.co') return this.#error(`${host} answered ${status}: it requires a login. Download the file with your account there, and open it from disk`);
     const ownerless = /^\/[^/]+\/resolve\//.test(pathname) ? ' (except for a few old ones, names are owner/name)' : '';
     return this.#error(`${host} answered ${status}: there is no such repository${ownerless}, or it is private or gated. Download the files with your account there, and open them from disk`);
   }

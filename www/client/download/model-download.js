@@ -339,7 +339,7 @@ export class ModelDownload {
   /** After a failure of the storage, nothing is kept. @param {unknown} cause @returns {null} */
   #fallBackToStreaming(cause) {
     if (!isStorageFailure(cause)) throw cause;
-    if (!this.#temporary) this.notices.push(`This model is not kept for the next visit: ${cause.message}.`);
+    if (!this.#temporary) this.notices.push(`This model is not saved for the next visit: ${cause.message}.`);
     this.#temporary = true;
     return null;
   }

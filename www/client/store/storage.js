@@ -16,11 +16,11 @@ export function storageRoot() {
   });
 }
 
-const CANNOT_WRITE = 'this browser does not let pages write into its storage (createWritable is missing, as in Safari before 26); use a newer version of it';
+const CANNOT_WRITE = 'this browser does not let pages write files to its storage (createWritable is missing, as in Safari before 26); use a newer version';
 
 /** Why a page has no storage at all, and what would help; null if that is unknown. */
 function whyNone() {
-  if (globalThis.isSecureContext === false) return 'this page came over plain http, and browsers give storage to https and localhost only; open the page from there';
+  if (globalThis.isSecureContext === false) return 'this page came over plain http, and browsers give storage only to https and localhost; open the page from there';
   if (globalThis.location?.protocol === 'file:') return 'this page was opened from disk, where this browser gives no storage; open it from https or localhost';
   if (globalThis.origin === 'null') return 'this page is in a sandboxed frame, which has no storage; the frame needs sandbox="allow-same-origin", or open the page outside the frame';
   return null;
@@ -41,7 +41,7 @@ export async function storing(action) {
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     const { name = '', message = String(cause) } = /** @type {Error} */ (cause ?? {});
-    throw failed(name === 'QuotaExceededError' ? 'the browser\'s storage is full; delete a stored model, or free space on the disk'
+    throw failed(name === 'QuotaExceededError' ? 'the browser\'s storage is full; delete a saved model, or free space on the disk'
       : name === 'SecurityError' ? whyNone() ?? 'this page has no storage (it is in a private window, or the browser is set to store nothing for this site); open it in an ordinary window, or allow its data'
       : name === 'NoModificationAllowedError' ? 'another tab is writing there; wait until it has finished, or close it'
       : `the browser's storage failed (${message})`, cause);
