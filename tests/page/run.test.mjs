@@ -97,6 +97,7 @@ for (const name of BROWSERS) {
     test('the focus stays where a button was pressed by keyboard, through the run and after it', async () => {
       const page = await ready();
       const focus = () => page.evaluate(() => document.activeElement?.id);
+      await fill(page, '#max-tokens', '490'); // long enough to be stopped on a busy machine
       await page.focus('#examples button');
       await page.keyboard.press('Enter');
       await page.waitForSelector('#output [data-step="3"]');
