@@ -262,7 +262,7 @@ fn a_broken_vocabulary_is_refused_with_the_reason() {
 
     let mut twice = tokens.clone();
     twice[7] = twice[3].clone();
-    refused(Tokenizer::from_tokens_merges(twice, &merges), "twice, as 3 and 7");
+    refused(Tokenizer::from_tokens_merges(twice, &merges), "twice in the vocabulary, as 3 and 7");
     let mut no_byte = tokens;
     let space = no_byte.iter().position(|token| token == "Ġ").unwrap();
     no_byte[space] = "something".to_owned();
