@@ -15,11 +15,11 @@ pub struct Engine {
     pub model: Gpt2,
     /// The tokenizer that belongs to it.
     pub tokenizer: Tokenizer,
-    /// What both are. The SHA-256 of the model is absent where the loader was told to leave it out.
+    /// What a record says of both. The SHA-256 of the model is missing if the loader was told to leave it out.
     pub identity: Identity,
     /// Number of weights; those of a tied head count once.
     pub parameters: usize,
-    /// What a user should know of how it was loaded.
+    /// Notices about the load.
     pub notices: Vec<String>,
 }
 

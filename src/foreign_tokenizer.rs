@@ -1,4 +1,4 @@
-//! Tokenizers of other kinds than GPT-2's, which people give in the place of its own, by the names of their files.
+//! Tokenizers of other kinds than GPT-2's, recognised by their file names.
 
 /// Files, and what they hold.
 const FILES: [(&str, &str); 12] = [

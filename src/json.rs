@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Reads the JSON file `name`, which should be `form`, for example "a JSON object of tokens and ids".
 ///
 /// A byte order mark in front is skipped. `NaN`, `Infinity` and `-Infinity`, which Python's `json` writes, are read as
-/// null: mostly they stand where nobody looks.
+/// null: they are mostly in fields that are not used.
 ///
 /// # Errors
 /// Of the `kind`, if it is something else; the sentence says what.

@@ -128,7 +128,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     },
 ];
 
-/// An option's value as it came from outside, before anything was checked.
+/// An option's value before it is checked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum OptionValue {
@@ -170,7 +170,7 @@ pub struct Settings {
     pub seed: u64,
     /// Strings that end the run.
     pub stop: Vec<String>,
-    /// Milliseconds until the run ends by itself.
+    /// Time limit of the run in milliseconds.
     pub timeout_ms: Option<f64>,
     /// Alternatives recorded with each step.
     pub top_logprobs: u32,
@@ -223,7 +223,7 @@ impl Settings {
                 "timeout_ms" => settings.timeout_ms = Some(given.number()?),
                 "top_logprobs" => settings.top_logprobs = given.integer()? as u32,
                 "parse_special" => settings.parse_special = given.flag()?,
-                other => unreachable!("{other} stands in OPTIONS but has no field"),
+                other => unreachable!("{other} is in OPTIONS but has no field"),
             }
         }
         Ok(settings)

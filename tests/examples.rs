@@ -73,7 +73,7 @@ fn what_cannot_be_run_gets_a_sentence() {
         (&[folder, "--ids", "1", "--greedy", "-1"], 2, "`-1`"),
         (&[folder, "--ids", "1", "--gredy", "1"], 2, "--gredy"),
         (&["nowhere", "--ids", "1"], 1, "nowhere cannot be read"),
-        (&["Cargo.toml", "--ids", "1"], 1, "no known kind"),
+        (&["Cargo.toml", "--ids", "1"], 1, "not a model file"),
         (&["tests/fixtures/tiny-tokenizer", "--ids", "1"], 1, "no weights file"),
         (&[folder, "--ids", "300"], 1, "token 300"),
         (&[folder, "--ids", "1", "--greedy", "100"], 1, "context of 64"),

@@ -4,7 +4,7 @@
 const CHUNK_MS: f64 = 100.0;
 
 /// How many positions to process next, so that a chunk takes about [`CHUNK_MS`] whatever the model and the machine; or
-/// twice as long as a position alone, where that is longer. A pass over a large model reads all its weights, for one
+/// twice as long as a single position, if that is longer. A pass over a large model reads all its weights, for one
 /// position as for several, so that a chunk which may not take longer than one alone would never grow.
 #[derive(Debug, Default)]
 pub(super) struct ChunkSize {

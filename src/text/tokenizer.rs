@@ -28,14 +28,14 @@ mod spec;
 /// How GPT-2's one special token is written. It is found in a vocabulary by this content, never by its id.
 pub const END_OF_TEXT: &str = "<|endoftext|>";
 
-/// The pattern by which GPT-2 cuts text into words before the BPE, but for white space:
+/// The pattern by which GPT-2 cuts text into words before the BPE, except for white space:
 /// its `\s+(?!\S)|\s+` is `\s+` here, and [`pre_tokenize`] does what the look-ahead did.
 /// From <https://github.com/openai/gpt-2/blob/master/src/encoder.py>.
 static WORD: LazyLock<SysRegex> = LazyLock::new(|| {
     SysRegex::new(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+").expect("a constant pattern")
 });
 
-/// Compiles the pattern by which text is cut into words: tens of milliseconds that the first text would wait for.
+/// Compiles the pattern that cuts text into words: otherwise the first text would wait tens of milliseconds for it.
 pub fn warm_up() {
     LazyLock::force(&WORD);
 }
@@ -43,26 +43,26 @@ pub fn warm_up() {
 /// Text <-> token ids, and id -> bytes.
 pub struct Tokenizer {
     bpe: BPE,
-    /// The bytes of all tokens, one after the other.
+    /// The bytes of all tokens, concatenated.
     bytes: Vec<u8>,
-    /// Where each token's bytes end; they begin where those of the token before end.
+    /// Where each token's bytes end; they begin where the previous token's end.
     bounds: Vec<usize>,
-    /// The ids below the largest that are no tokens, in their order.
+    /// Ids without a token, ascending.
     holes: Vec<u32>,
     /// One more than the id of the last token that is ordinary text.
     base: usize,
-    /// The ids that the model knows are below this.
+    /// Number of ids that the model knows.
     rows: usize,
-    /// Bytes that no prompt may hold, because they have no token.
+    /// Bytes without a token, which a prompt may not contain.
     refused: Vec<u8>,
-    /// Bytes of which several in a row are one token.
+    /// Bytes that become one token if several follow each other.
     fused: Vec<u8>,
     added: AddedTokens,
-    /// Whether text that does not begin with a space is given one.
+    /// Whether a space is put before text that does not begin with one.
     add_prefix_space: bool,
     /// Whether text is cut by [`pre_tokenize`] before the merges.
     pre_tokenize: bool,
-    /// Ids around each prompt.
+    /// Ids before and after each prompt.
     before: Vec<u32>,
     after: Vec<u32>,
     ends: Ends,
@@ -146,7 +146,7 @@ impl Tokenizer {
         }
     }
 
-    /// A number of tokens that `text` has at least, without the time it takes to encode it.
+    /// A lower bound of the number of tokens in `text`, without encoding it.
     pub fn at_least(&self, text: &str) -> usize {
         let strip = self.added.strip();
         let counted = |c: char| match strip && c.is_whitespace() {
@@ -242,7 +242,7 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Bytes of the longest token.
+    /// Length of the longest token in bytes.
     fn max_token_bytes(&self) -> usize {
         (0..self.len() as u32).filter_map(|id| self.range(id)).map(|range| range.len()).max().unwrap_or(1)
     }
@@ -262,7 +262,7 @@ impl Tokenizer {
         &self.holes
     }
 
-    /// What a user should know of how the tokenizer's files were read.
+    /// Notices about how the tokenizer's files were read.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }

@@ -8,11 +8,11 @@ use super::source::Source;
 use crate::error::{Error, Result};
 use crate::gpt2::checkpoint::WeightsHash;
 
-/// The SHA-256 of one model, on its way.
+/// The unfinished SHA-256 of one model.
 pub struct BackgroundHash {
     /// The load that brought the model.
     pub load: u32,
-    /// Absent while it is worked on.
+    /// Empty while it is being worked on.
     rest: RefCell<Option<Hashing>>,
 }
 
@@ -23,23 +23,23 @@ impl BackgroundHash {
         Self { load, rest: RefCell::new(Some(hashing)) }
     }
 
-    /// What is left to do, if nobody is at it.
+    /// The remaining work, if it is not being done.
     pub fn take(&self) -> Option<Hashing> {
         self.rest.take()
     }
 
-    /// Leaves what is left to do for later.
+    /// Puts the remaining work back for later.
     pub fn put_back(&self, rest: Hashing) {
         self.rest.replace(Some(rest));
     }
 }
 
-/// What is left to do.
+/// The remaining work.
 pub struct Hashing {
     /// With the names the weights go by.
     files: VecDeque<(String, Source)>,
     fingerprint: WeightsHash,
-    /// Read, and not hashed yet.
+    /// Read but not hashed.
     read: Option<Result<Option<Vec<u8>>>>,
 }
 

@@ -49,7 +49,7 @@ impl Call {
         wanted
     }
 
-    /// Waits for `work`, or for a cancel, however long the work takes by itself.
+    /// Waits for `work` or for a cancel, whichever comes first.
     ///
     /// # Errors
     /// `Cancelled`.

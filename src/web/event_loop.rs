@@ -58,7 +58,7 @@ impl MessageQueue {
         let turn = Promise::new(&mut |resolve: Function, reject: Function| {
             self.0.port1().set_onmessage(Some(&resolve));
             if let Err(error) = self.0.port2().post_message(&JsValue::NULL) {
-                // The promise is all there is to report to; a failing rejection would have nobody to hear it.
+                // Only the promise can report it; if rejecting fails, there is nothing else to do.
                 drop(reject.call1(&JsValue::NULL, &error));
             }
         });

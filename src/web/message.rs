@@ -110,7 +110,7 @@ fn options(fields: &Fields<'_>) -> Result<RawOptions> {
     }
     let options = Fields::of(&given, "`options` of the message")?;
     let mut raw = RawOptions::new();
-    // One more than there are: one of so many is unknown, and the rest is of no interest then.
+    // One more than there are: then at least one is unknown, and the rest does not matter.
     for name in options.names()?.take(OPTIONS.len() + 1) {
         let value = option(&options.get(&name)?);
         raw.insert(name, value);

@@ -1,4 +1,4 @@
-//! Events that wait for others to be posted with them.
+//! Events that wait to be posted together.
 
 use std::cell::{Cell, RefCell};
 
@@ -15,8 +15,8 @@ const FEW: usize = 4;
 /// takes time from the worker where there are few cores.
 const MANY_MS: f64 = 33.0;
 
-/// A page that hears of each token by itself spends more on hearing than a small model on writing. So what happens in a
-/// frame's time goes to it in one post.
+/// Receiving each token separately costs a page more than choosing it costs a small model. So what
+/// happens in a frame's time is posted together.
 #[derive(Default)]
 pub(super) struct Outbox {
     waiting: RefCell<Vec<Event>>,

@@ -1,4 +1,4 @@
-//! A model's files as the page hands them over, read in order and piece by piece: never a whole weights file at once.
+//! The files from the page, read in order and in pieces: never a whole weights file at once.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::gpt2::memory;
 /// Bytes taken from a Blob at once.
 const PIECE_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
 
-/// Pieces that are on their way while one is worked on: the browser reads them in threads and processes of its own.
+/// Pieces that are read ahead: the browser reads them in other threads and processes.
 const AHEAD: usize = 2;
 
 /// The largest file that is read whole: the tokenizer's and the configuration.
@@ -25,9 +25,9 @@ pub struct Source {
     name: String,
     size: Option<u64>,
     contents: Contents,
-    /// Pieces asked for, in their order.
+    /// Requested pieces, in order.
     in_flight: VecDeque<JsFuture>,
-    /// Read already, and not yet handed out.
+    /// Bytes that were read to look at them, and not consumed yet.
     peeked: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ impl Source {
     /// The file that the page handed over as `given`.
     ///
     /// # Errors
-    /// `InvalidRequest` for a file with neither a Blob nor a stream that nobody reads yet.
+    /// `InvalidRequest` for a file with neither a Blob nor an unlocked stream.
     pub fn new(given: ModelFile) -> Result<Self> {
         let ModelFile { name, blob, stream, size } = given;
         let refused = |what: &str| Error::new(ErrorKind::InvalidRequest, format!("`{name}` must come with {what}"));
@@ -70,7 +70,7 @@ impl Source {
         &self.name
     }
 
-    /// Its size in bytes, where that is known.
+    /// Its size in bytes, if known.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
@@ -177,7 +177,7 @@ impl Drop for Source {
         if let Contents::Stream(reader) = &self.contents {
             let (ended, reader) = (JsFuture::from(reader.cancel()), reader.clone());
             spawn_local(async move {
-                // Nobody is left to hear of a cancel that fails.
+                // A cancel that fails has no one to report to.
                 drop(ended.await);
                 reader.release_lock();
             });

@@ -22,12 +22,12 @@ const MEMORY_LIMIT: u64 = 1 << 32;
 pub struct Worker {
     post: Rc<dyn Fn(&JsValue)>,
     pub(super) clock: Rc<Clock>,
-    /// For the request that runs.
+    /// For the running request.
     pub(super) queue: Rc<MessageQueue>,
     pub(super) engine: Rc<RefCell<Option<Engine>>>,
     /// Bytes that the model in `engine` takes.
     pub(super) held: Rc<Cell<u64>>,
-    /// Of the model in `engine`, while its SHA-256 is not known.
+    /// For the model in `engine`, while its SHA-256 is unknown.
     pub(super) background_hash: Rc<RefCell<Option<Rc<BackgroundHash>>>>,
     pub(super) running: Rc<RefCell<Option<Call>>>,
     outbox: Rc<Outbox>,
@@ -59,12 +59,12 @@ impl Worker {
         Self { memory_limit: bytes, ..self }
     }
 
-    /// The request that runs, if it is `id`.
+    /// The running request, if it is `id`.
     pub(super) fn running(&self, id: u32) -> Option<Call> {
         self.running.borrow().as_ref().filter(|call| call.id == id).cloned()
     }
 
-    /// Posts `event`, and with it those that wait.
+    /// Posts `event` together with the waiting ones.
     pub(super) fn send(&self, event: Event) {
         self.outbox.put(event);
         self.flush();
@@ -75,14 +75,14 @@ impl Worker {
         self.outbox.put(event);
     }
 
-    /// Posts what waits, if it waited for a frame.
+    /// Posts the waiting events if they have waited for a frame.
     pub(super) fn flush_if_due(&self) {
         if self.outbox.is_due(self.clock.now()) {
             self.flush();
         }
     }
 
-    /// Posts what waits: one event by itself, several as an array.
+    /// Posts the waiting events: a single one as it is, several as an array.
     pub(super) fn flush(&self) {
         let events = self.outbox.take(self.clock.now(), self.clock.since_epoch());
         match events.as_slice() {

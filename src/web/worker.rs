@@ -1,6 +1,6 @@
-//! The worker's side: receives requests, runs them, posts events.
+//! Receives the page's requests and runs them.
 //!
-//! One request runs at a time; a `load`, `generate` or `unload` that comes meanwhile is answered with a `busy` error.
+//! One request runs at a time; another `load`, `generate` or `unload` is refused as `busy`.
 //! Between two steps, two prefill chunks or two reads the worker lets its message queue run, so a `cancel` takes
 //! effect within one of them, and a `ping` is answered. Steps of less than some milliseconds share a turn.
 
@@ -34,7 +34,7 @@ impl Worker {
                 }
             }
             Request::Load { id, name, files, precision, sha256 } => {
-                // All of them, so that each download is taken over, and closed if nothing comes of it.
+                // All of them, so that each download is owned, and closed if the load does not use it.
                 let sources: Vec<_> = files.into_iter().map(Source::new).collect();
                 let sources: Result<Vec<_>> = sources.into_iter().collect();
                 self.run(id, async move |worker, call| {
@@ -65,12 +65,12 @@ impl Worker {
         }
     }
 
-    /// Answers a message that is no request to be run. An error with the id of the request that runs would end that one.
+    /// Answers a message that is not run. An error with the id of the running request would end that one.
     fn refuse(&self, id: Option<u32>, error: Error) {
         self.send(Event::error(id.filter(|&id| self.running(id).is_none()), error));
     }
 
-    /// Runs `work` as request `id`, if nothing else runs, and posts the one event it ends with.
+    /// Runs `work` as request `id`, if nothing else runs, and posts its last event.
     fn run(&self, id: u32, work: impl AsyncFnOnce(&Self, &Call) -> Result<Event> + 'static) {
         let other = self.running.borrow().as_ref().map(|call| call.id);
         if let Some(other) = other {

@@ -45,7 +45,7 @@ fn other_kinds_of_files_are_named() {
         (b"\x1f\x8b\x08\0", "gzip"),
         (b"version https://git-lfs.github.com/spec/v1", "Git LFS"),
         (b"lmgg\x01\0\0\0", "old llama.cpp"),
-        (b"hello", "no known kind"),
+        (b"hello", "not a model file"),
     ] {
         assert_refused(load_named("model.bin", bytes), NotAModel, says);
         assert_refused(load_named("folder/model.bin", bytes), NotAModel, "model.bin is ");
@@ -89,7 +89,7 @@ fn tensors_are_all_needed_and_all_known() {
         file.0.remove(name);
     }
     file.0.insert("transformer.ln_f.bias".into(), taken);
-    assert_refused(file.load(), UnexpectedTensor, "ln_f.bias stands twice in model.safetensors");
+    assert_refused(file.load(), UnexpectedTensor, "ln_f.bias appears twice in model.safetensors");
 
     let mut file = Gguf::of("q8_0");
     let taken = file.tensors.remove("output_norm.bias").unwrap();
@@ -297,7 +297,7 @@ fn tensors_that_overlap_or_leave_gaps_are_damage() {
         assert_refused(with_header(&format!("{{{}}}", entries.join(", ")), 200), DamagedModel, says);
     }
     let twice = [entry("ln_f.bias", 0, 128), entry("ln_f.bias", 128, 256)].join(", ");
-    assert_refused(with_header(&format!("{{{twice}}}"), 256), UnexpectedTensor, "ln_f.bias stands twice");
+    assert_refused(with_header(&format!("{{{twice}}}"), 256), UnexpectedTensor, "ln_f.bias appears twice");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The tensors as they are held -> the network made of them.
+//! Loaded tensors -> the network.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::gpt2::matrix::{Linear, Matrix, Precision};
 use crate::gpt2::network::{Block, Network};
 use crate::gpt2::norm::LayerNorm;
 
-/// A network, what most of its weights are held in, and their number.
+/// A network, the precision of most of its weights, and their number.
 pub(super) struct Assembled {
     pub network: Network,
     pub precision: Precision,
     pub parameters: usize,
 }
 
-/// Makes the network of all tensors of a model of this configuration.
+/// Builds the network from all tensors of a model of this configuration.
 ///
 /// # Errors
-/// `MissingTensor`, with the name the format has for it.
+/// `MissingTensor`, with its name in the format.
 pub(super) fn assemble(config: &Config, names: &Names, held: BTreeMap<TensorId, LoadedTensor>) -> Result<Assembled> {
     let mut parts = Parts { config, names, held, weights: BTreeMap::new() };
     let token_embedding = parts.matrix(TensorId::single(TensorKind::TokenEmbedding))?;
@@ -57,7 +57,7 @@ struct Parts<'a> {
     config: &'a Config,
     names: &'a Names,
     held: BTreeMap<TensorId, LoadedTensor>,
-    /// Number of weights taken so far, by how they are held.
+    /// Number of weights so far, by precision.
     weights: BTreeMap<Precision, usize>,
 }
 
@@ -96,7 +96,7 @@ impl Parts<'_> {
     }
 }
 
-/// The error for a tensor that is not there.
+/// The error for a missing tensor.
 pub(super) fn missing(names: &Names, id: TensorId) -> Error {
     Error::new(
         ErrorKind::MissingTensor,

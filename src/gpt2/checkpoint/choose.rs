@@ -1,14 +1,14 @@
-//! Which of several files are meant.
+//! Chooses among several files.
 
 use super::given::{FilePrefix, WeightsFile};
 use super::kinds;
 use super::names::{base_name, folder, published};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Of the weights at `candidates`, which are of one format, those of one model.
+/// The weights of one model among those at `candidates`, which have one format.
 ///
 /// # Errors
-/// `UnsupportedModel` if there is no telling which are meant.
+/// `UnsupportedModel` if the choice is ambiguous.
 pub(super) fn weights(files: &[FilePrefix<'_>], candidates: &[usize], notices: &mut Vec<String>) -> Result<Vec<usize>> {
     let of = |place: &usize| files[*place].name;
     let mut chosen = candidates.to_vec();
@@ -25,7 +25,7 @@ pub(super) fn weights(files: &[FilePrefix<'_>], candidates: &[usize], notices: &
             chosen.retain(wanted);
         }
     };
-    // In a cache the same file stands under a name and under its hash.
+    // A cache has the same file under its name and under its hash.
     let has_ending = |place: &usize| {
         let name = published(of(place));
         name.ends_with(".safetensors") || name.ends_with(".gguf")
@@ -45,7 +45,7 @@ pub(super) fn weights(files: &[FilePrefix<'_>], candidates: &[usize], notices: &
         ));
     }
     keep(&mut chosen, &|place| published(of(place)) == "model.safetensors");
-    // Of a file and its copy, the file.
+    // The original is preferred to its copy.
     let mut single: Vec<usize> = Vec::new();
     for place in chosen {
         let same = |other: &&mut usize| published(of(other)) == published(of(&place));
@@ -61,14 +61,14 @@ pub(super) fn weights(files: &[FilePrefix<'_>], candidates: &[usize], notices: &
     Ok(single)
 }
 
-/// The GGUF files in the order of the parts they are, if all of a model are there.
+/// The GGUF files in the order of their parts, if the model is complete.
 ///
 /// # Errors
 /// `UnsupportedModel` for files that are not the parts of one model.
 pub(super) fn gguf(files: &[FilePrefix<'_>], places: Vec<usize>) -> Result<Vec<usize>> {
     let name = |place: usize| base_name(files[place].name);
     let mut parts: Vec<_> = places.iter().map(|&place| (kinds::part(files[place].bytes), place)).collect();
-    // The first part has the tokenizer before its number, which therefore does not show here.
+    // In the first part the tokenizer comes before the part's number, so the number is not visible here.
     parts.sort_by_key(|(part, _)| part.map_or(0, |part| part.number));
     let mut whole = parts.iter().filter(|(part, _)| part.is_none()).map(|(_, place)| *place);
     if let (Some(first), Some(second)) = (whole.next(), whole.next()) {
@@ -88,8 +88,8 @@ pub(super) fn gguf(files: &[FilePrefix<'_>], places: Vec<usize>) -> Result<Vec<u
     Ok(parts.into_iter().map(|(_, place)| place).collect())
 }
 
-/// Of the companions, each a place and a name, those that belong to weights in the folder `home`: in that folder, else
-/// around it, else anywhere; and of a file and its copy the file.
+/// The companions, each a place and a name, that belong to weights in the folder `home`: those in that folder, else those
+/// around it, else any. The original is preferred to its copy.
 pub(super) fn companions(
     files: &[FilePrefix<'_>],
     mut candidates: Vec<(usize, String)>,
@@ -110,7 +110,7 @@ pub(super) fn companions(
             Some((other, _)) => notices.push(copy(files[*other].name, files[place].name)),
         }
     }
-    // tokenizer.json is read before the two files of the other form, but not where it lies farther off than they.
+    // tokenizer.json is preferred to the two files of the other form, unless it is farther away.
     let apart = |name: &str| chosen.iter().find(|(_, known)| known == name).map(|(place, _)| rank(*place).0);
     if let (Some(whole), Some(vocab), Some(merges)) =
         (apart("tokenizer.json"), apart("vocab.json"), apart("merges.txt"))
@@ -136,7 +136,7 @@ pub(super) fn companions(
     chosen
 }
 
-/// The files that go through the loader; each has a name of its own.
+/// The files that go through the loader, under distinct names.
 pub(super) fn streams(files: &[FilePrefix<'_>], weights: &[usize], lender: Option<usize>) -> Vec<(usize, WeightsFile)> {
     let stream = |place: usize, tokenizer_only| {
         let FilePrefix { name, size, .. } = files[place];
@@ -147,7 +147,7 @@ pub(super) fn streams(files: &[FilePrefix<'_>], weights: &[usize], lender: Optio
     weights.iter().map(|&place| stream(place, false)).chain(lender.map(|place| stream(place, true))).collect()
 }
 
-/// Whether a file has the very name it was published with.
+/// Whether a file has exactly the name it was published with.
 fn is_exact(name: &str) -> bool {
     published(name) == base_name(name)
 }

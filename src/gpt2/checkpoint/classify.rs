@@ -1,4 +1,4 @@
-//! Which of the files a user gave are what, by their names and first bytes.
+//! Classifies the user's files by their names and first bytes.
 
 use super::given::{FilePrefix, WeightsFile};
 use super::names::{self, base_name};
@@ -6,17 +6,17 @@ use super::refusal::Refusal;
 use super::{Format, choose, kinds, recognise, sniff};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the files are, by their places in the list.
+/// The classes of the files, by their places in the list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Classified {
-    /// To be read whole: configuration, index, tokenizer. Each with the name it was published with (`config.json`), which
-    /// is what it goes by from here on, whatever its copy is called.
+    /// To be read whole: configuration, index, tokenizer. Each with its published name (`config.json`), whatever its
+    /// copy is called.
     pub companions: Vec<(usize, String)>,
     /// To be streamed, in this order: the weights, and perhaps a GGUF file for its tokenizer.
     pub weights: Vec<(usize, WeightsFile)>,
-    /// Of no use for a GPT-2: a README, the same weights in another format.
+    /// Not used: a README, the same weights in another format.
     pub ignored: Vec<usize>,
-    /// What was chosen or left aside where a user may have meant something else; for
+    /// Choices that the user may not have meant; for
     /// [`Loader::note`](super::Loader::note).
     pub notices: Vec<String>,
     has_gguf: bool,
@@ -24,13 +24,13 @@ pub struct Classified {
 }
 
 impl Classified {
-    /// Whether the files bring a tokenizer, or a part of one, in any form GPT-2's can have. A GGUF file counts, though
+    /// Whether the files include a tokenizer, or a part of one, in any form GPT-2's can have. A GGUF file counts, although
     /// only its header tells.
     pub fn brings_tokenizer(&self) -> bool {
         self.has_gguf || self.has_tokenizer_files()
     }
 
-    /// Whether a tokenizer, or a part of one, is in files of its own.
+    /// Whether a tokenizer, or a part of one, is in separate files.
     pub fn has_tokenizer_files(&self) -> bool {
         let forms = ["tokenizer.json", "vocab.json", "merges.txt", "encoder.json", "vocab.bpe"];
         self.companions.iter().any(|(_, name)| forms.contains(&name.as_str()))
@@ -42,12 +42,12 @@ impl Classified {
     }
 }
 
-/// Finds the weights among `files`: one GGUF file, or one or more safetensors files. A GGUF file beside safetensors
-/// weights without a tokenizer lends its own. The content decides, not the name; but a file that is called `.safetensors`
-/// or `.gguf` must be one.
+/// Finds the weights among `files`: one GGUF file, or one or more safetensors files. If safetensors
+/// weights have no tokenizer, that of a GGUF file is used. The content decides, not the name; but a file named
+/// `.safetensors` or `.gguf` must be one.
 ///
-/// Where folders hold several models, that in the outermost is taken, with the companions nearest to it; and of two
-/// files of one name the one that is no copy.
+/// If folders hold several models, the outermost is taken, with the companions nearest to it. Originals are preferred to
+/// copies.
 ///
 /// # Errors
 /// `NotAModel` if there are no weights, or a file is something else that is named; `UnsupportedModel` for several
@@ -83,7 +83,7 @@ pub fn classify(files: &[FilePrefix<'_>]) -> Result<Classified> {
                 }
             },
             Err(refusal) if must_be => return Err(refusal.error),
-            // It is known, and no weights were to be expected in it.
+            // A known file that has no weights.
             Err(_) if foreign_tokenizer.is_some() => classified.ignored.push(place),
             Err(refusal) => {
                 Refusal::keep(&mut refused, refusal);
@@ -111,12 +111,12 @@ pub fn classify(files: &[FilePrefix<'_>]) -> Result<Classified> {
     let home = weights.first().map_or("", |&place| names::folder(files[place].name));
     classified.companions = choose::companions(files, companions, home, &mut classified.notices);
     if from_safetensors && weights.iter().any(|&place| names::published(files[place].name) == "model.safetensors") {
-        // It holds all there is; an index beside it is that of the same model in several files.
+        // It is complete; an index next to it belongs to the same model in several files.
         classified.companions.retain(|(_, name)| !names::is_index(name));
     }
     let has = |name: &str| classified.companions.iter().any(|(_, known)| known == name);
     let complete = has("tokenizer.json") || (has("vocab.json") && has("merges.txt"));
-    // Of a file in parts the first has the tokenizer.
+    // The first part of a split file has the tokenizer.
     let number = |place: &usize| kinds::part(files[*place].bytes).map_or(0, |part| part.number);
     let lender = if from_safetensors && !complete { gguf.iter().copied().min_by_key(number) } else { None };
     let used: Vec<usize> =
@@ -244,7 +244,7 @@ mod tests {
             (&[("vocab.txt", b"[PAD]\n"), ("config.json", b"{}")], "no weights file"),
             (&[("x/saved_model.pb", b"\x08\x01\x12\x02")], "TensorFlow SavedModel"),
             (&[("a.mlmodel", b"\x08\x04\x12\x01")], "Core ML"),
-            (&[("a.safetensors", b"\x90\x05\0")], "does not begin as a safetensors file"),
+            (&[("a.safetensors", b"\x90\x05\0")], "has no valid safetensors header"),
             (&[("a.gguf", b"GGUF"), ("b.gguf", b"GGUF")], "a.gguf and b.gguf"),
         ] {
             let error = classified(files).unwrap_err();

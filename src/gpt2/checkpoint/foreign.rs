@@ -84,7 +84,7 @@ const MAGIC: [(&[u8], Kind); 31] = [
     (b"PAR1", other("a Parquet table")),
 ];
 
-/// What plainly is another kind of file than weights; none if nothing is known of it.
+/// The refusal of a file that is recognised as something other than weights.
 pub(super) fn refusal(name: &str, bytes: &[u8]) -> Option<Refusal> {
     if bytes.is_empty() {
         let error = Error::new(
@@ -97,9 +97,9 @@ pub(super) fn refusal(name: &str, bytes: &[u8]) -> Option<Refusal> {
     Some(Refusal { error: not_a_model(name, what, advice), is_model })
 }
 
-/// The refusal of a file of which nothing is known.
+/// The refusal of an unknown file.
 pub(super) fn unknown(name: &str) -> Refusal {
-    Refusal { error: not_a_model(name, "of no known kind", None), is_model: false }
+    Refusal { error: not_a_model(name, "not a model file", None), is_model: false }
 }
 
 /// Refuses what plainly is another kind of file than the JSON that `name` should be.
@@ -192,7 +192,7 @@ fn by_name(name: &str) -> Option<Kind> {
     } else if ends(".mlmodel") {
         Some(model("a Core ML model", ORIGINAL))
     } else if ends(".crdownload") || ends(".part") || ends(".incomplete") {
-        Some(other("a download that has not come to its end"))
+        Some(other("an incomplete download"))
     } else {
         None
     }

@@ -51,7 +51,7 @@ pub(super) fn header(name: &str, bytes: &[u8], size: Option<u64>) -> Result<Head
         return Err(Error::new(ErrorKind::NotAModel, format!("{name} is {what}")).into());
     }
     let part = kinds::split(&raw.metadata);
-    // Of several parts only the first says what the model is.
+    // Only the first part has the configuration.
     let config = part.is_none_or(|part| part.number == 0).then(|| read_config(&raw.metadata, &raw.tensors, part));
     let tokenizer = read_tokenizer(&raw.metadata);
     let RawHeader { tensors, data, alignment, .. } = raw;
@@ -83,7 +83,7 @@ fn read_config(metadata: &HashMap<&str, Value<'_>>, tensors: &[TensorInfo], part
     let embedding = tensors.iter().find(|tensor| tensor.name == EMBEDDING);
     let vocab_size = match (embedding.and_then(|tensor| tensor.shape.first().copied()), part) {
         (Some(rows), _) => rows,
-        // In a part that has not come yet; the loader will know then.
+        // It is in a later part; the loader checks it then.
         (None, Some(_)) => 1,
         (None, None) if tensors.is_empty() => {
             return Err(Error::new(
@@ -187,7 +187,7 @@ fn read_tokenizer(metadata: &HashMap<&str, Value<'_>>) -> Result<Option<Tokenize
     }))
 }
 
-/// Refuses a tokenizer with more tokens than the model knows, those aside that were added to its vocabulary.
+/// Refuses a tokenizer with more tokens than the model has ids, not counting added tokens.
 pub(super) fn check_vocabulary(tokenizer: Option<&Tokenizer>, config: Option<&Config>) -> Result<()> {
     let (Some(tokenizer), Some(config)) = (tokenizer, config) else { return Ok(()) };
     let added =
@@ -203,7 +203,7 @@ pub(super) fn check_vocabulary(tokenizer: Option<&Tokenizer>, config: Option<&Co
     Ok(())
 }
 
-/// The error of a GGUF file that was to lend its tokenizer and has none.
+/// The error for a GGUF file without the tokenizer it was needed for.
 pub(crate) fn no_tokenizer(name: &str) -> Error {
     bad_tokenizer(format!("{name} holds no tokenizer; give vocab.json and merges.txt"))
 }

@@ -1,4 +1,4 @@
-//! The header of a GGUF file, read without copying and with every count held against the size of the file.
+//! The header of a GGUF file, read without copying; every count is checked against the file's size.
 //!
 //! Candle reads GGUF as well, and is the oracle of the tests; but it wants the whole file, takes alignments and shapes as
 //! they come, names no tensor in its errors, and multiplies a large array of bytes by the size of its value type.
@@ -13,13 +13,13 @@ use crate::error::{Error, ErrorKind};
 
 type Result<T, E = Unread> = std::result::Result<T, E>;
 
-/// Elements all arrays of a header may have together: ten times what GPT-2's tokenizer needs.
+/// Maximum number of elements in all arrays of a header: ten times what GPT-2's tokenizer needs.
 const MAX_ARRAY_ELEMENTS: u64 = 1 << 21;
 
-/// Lists inside lists, as deep as they are read.
+/// Maximum depth of nested lists.
 const MAX_DEPTH: u32 = 8;
 
-/// Tensor data begins, and each tensor in it, at a multiple of this if the file does not say of what.
+/// Default alignment of the tensor data and of each tensor in it.
 const ALIGNMENT: u64 = 32;
 
 /// A tensor type: its number in the file, name, numbers in a block, bytes of a block, and candle's reader.
@@ -34,7 +34,7 @@ const KINDS: [Kind; 32] = [
     (6, "Q5_0", 32, 22, Some(GgmlDType::Q5_0)),
     (7, "Q5_1", 32, 24, Some(GgmlDType::Q5_1)),
     (8, "Q8_0", 32, 34, Some(GgmlDType::Q8_0)),
-    // Candle cannot turn this one into numbers; it is made for activations and stands in no published file.
+    // Candle cannot dequantise this type; it is made for activations and is in no published file.
     (9, "Q8_1", 32, 36, None),
     (10, "Q2_K", 256, 84, Some(GgmlDType::Q2K)),
     (11, "Q3_K", 256, 110, Some(GgmlDType::Q3K)),
@@ -68,11 +68,11 @@ pub(super) struct RawHeader<'a> {
     pub tensors: Vec<TensorInfo>,
     /// Where the data begins in the file.
     pub data: u64,
-    /// Of the data, and of each tensor in it.
+    /// Alignment of the data and of each tensor in it.
     pub alignment: u64,
 }
 
-/// A metadata value, as far as anything here asks for it.
+/// A metadata value of the types that are used here.
 #[derive(Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Integer(u64),
@@ -85,7 +85,7 @@ pub(super) enum Value<'a> {
     Other,
 }
 
-/// For messages: short, whatever the file holds.
+/// A short form for messages.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -101,7 +101,7 @@ impl fmt::Display for Value<'_> {
 }
 
 impl<'a> RawHeader<'a> {
-    /// Reads the header of the file `name` in front of `bytes`. The file has `size` bytes, if that is known.
+    /// Reads the header of the file `name` in front of `bytes`. The file has `size` bytes, if known.
     ///
     /// # Errors
     /// `DamagedModel` if it contradicts itself, `UnsupportedModel` for versions, arrays and tensor types that cannot be
@@ -168,7 +168,7 @@ fn check_version(name: &str, version: u32) -> Result<()> {
     Err(unsupported(format!("{name} {problem}")))
 }
 
-/// The metadata in the beginning of a file, as far as it goes.
+/// The metadata in a file's first bytes, as far as it is complete.
 pub(super) fn beginning(bytes: &[u8]) -> HashMap<&str, Value<'_>> {
     let mut reader = Reader { bytes, at: 8.min(bytes.len()), array_elements: 0 };
     let mut metadata = HashMap::new();
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
         }
         match kind {
             8 => (0..count).map(|_| self.string()).collect::<Result<_>>().map(Value::Strings),
-            // Most are of no use here, but say how long they are.
+            // Most are not needed here and are skipped by their length.
             0..=7 | 10..=12 => {
                 let mut numbers = Vec::new();
                 for _ in 0..count {

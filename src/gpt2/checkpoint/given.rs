@@ -1,6 +1,6 @@
-//! The files of a user, as far as they are known before they are read.
+//! The user's files before they are read.
 
-/// As much of a file's beginning as [`classify`](super::classify()) looks at.
+/// Number of first bytes that [`classify`](super::classify()) looks at.
 pub const SNIFF_BYTES: usize = 4096;
 
 /// The beginning of a file.
@@ -10,7 +10,7 @@ pub struct FilePrefix<'a> {
     pub name: &'a str,
     /// Its size in bytes, if known.
     pub size: Option<u64>,
-    /// Its first [`SNIFF_BYTES`], or all of it if it has fewer.
+    /// Its first [`SNIFF_BYTES`], or all bytes of a shorter file.
     pub bytes: &'a [u8],
 }
 
@@ -21,6 +21,6 @@ pub struct WeightsFile {
     pub name: String,
     /// Its size in bytes, if known.
     pub size: Option<u64>,
-    /// It is a GGUF file beside other weights, and only lends its tokenizer.
+    /// It is a GGUF file of which only the tokenizer is used.
     pub tokenizer_only: bool,
 }

@@ -18,7 +18,7 @@ pub struct Header {
     pub format: Format,
     /// The hyperparameters a GGUF file holds.
     pub config: Option<Result<Config>>,
-    /// The part of a model that a GGUF file is, where it is in several.
+    /// Which part of a split GGUF model this file is, if it is one.
     pub part: Option<Split>,
     /// The tokenizer a GGUF file holds.
     pub tokenizer: Result<Option<Tokenizer>>,

@@ -9,7 +9,7 @@ use super::names::published;
 use crate::error::{Error, ErrorKind, Result};
 use crate::json;
 
-/// The files of a model in several, and what each must hold.
+/// The files of a sharded model, and the tensors of each.
 #[derive(Debug, Deserialize)]
 pub(super) struct Index {
     /// Tensor to file.
@@ -25,11 +25,11 @@ impl Index {
         json::parse(ErrorKind::DamagedModel, file.base_name(), "an index of tensors", file.bytes)
     }
 
-    /// Holds the names of the weights files against the index. Where all of them have names that say nothing, as in a
-    /// cache, only their number counts.
+    /// Checks the names of the weights files against the index. If none of the names is known, as in a cache, only their
+    /// number is checked.
     ///
     /// # Errors
-    /// `MissingTensor` for a file that is not there, `UnexpectedTensor` for one too many.
+    /// `MissingTensor` for a missing file, `UnexpectedTensor` for one too many.
     pub fn check_files<'a>(&self, files: impl Iterator<Item = &'a str>) -> Result<()> {
         let named: BTreeMap<String, &str> =
             self.weight_map.values().map(|file| (published(file), file.as_str())).collect();
@@ -52,14 +52,14 @@ impl Index {
         }
     }
 
-    /// Holds the tensors of `file` against the index.
+    /// Checks the tensors of `file` against the index.
     ///
     /// # Errors
     /// `MissingTensor` or `UnexpectedTensor`, with tensor and file.
     pub fn check_tensors<'a>(&self, file: &str, tensors: impl Iterator<Item = &'a str>) -> Result<()> {
         let given: BTreeSet<&str> = tensors.collect();
         let own = published(file);
-        // A file whose name says nothing is the one that has its first tensor.
+        // A file with an unknown name is identified by its first tensor.
         let own = match given.first().and_then(|first| self.weight_map.get(*first)) {
             Some(place) if says_nothing(&own) => published(place),
             _ => own,

@@ -1,4 +1,4 @@
-//! What a file in a format that is read may hold instead of a whole GPT-2: an adapter, a part, something else.
+//! What a GGUF or safetensors file may hold instead of a whole GPT-2: an adapter, a part, something else.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::header::Split;
 use super::refusal::Refusal;
 use crate::error::{Error, ErrorKind};
 
-/// None for a file that holds a whole model.
+/// The part that a GGUF file is; none if it holds a whole model.
 pub(super) fn split(metadata: &HashMap<&str, Value<'_>>) -> Option<Split> {
     match (metadata.get("split.no"), metadata.get("split.count")) {
         (Some(&Value::Integer(number)), Some(&Value::Integer(count))) if count > 1 => Some(Split { number, count }),
@@ -15,18 +15,18 @@ pub(super) fn split(metadata: &HashMap<&str, Value<'_>>) -> Option<Split> {
     }
 }
 
-/// The part that a GGUF file is, as far as its first bytes say.
+/// The same, from a file's first bytes.
 pub(super) fn part(bytes: &[u8]) -> Option<Split> {
     split(&gguf_header::beginning(bytes))
 }
 
-/// The refusal of the GGUF file `name` if its first bytes say that it holds no model.
+/// The refusal of the GGUF file `name` if its first bytes show that it holds no model.
 pub(super) fn other_gguf(name: &str, bytes: &[u8]) -> Option<Refusal> {
     let what = no_model(&gguf_header::beginning(bytes))?;
     Some(Refusal { error: Error::new(ErrorKind::NotAModel, format!("{name} is {what}")), is_model: true })
 }
 
-/// What a GGUF file is that is no model, and what to do about it.
+/// What a GGUF file is if it is not a model, and what to do.
 pub(super) fn no_model(metadata: &HashMap<&str, Value<'_>>) -> Option<&'static str> {
     const IMAGES: &str = "the part of another model that looks at pictures (mmproj); give the GGUF file of a GPT-2";
     let text = |key: &str| match metadata.get(key) {
@@ -56,7 +56,7 @@ pub(super) fn is_adapter(bytes: &[u8]) -> bool {
         .any(|mark| bytes.windows(mark.len()).any(|window| window == *mark))
 }
 
-/// The error of the adapter `name`, which is all there is.
+/// The error for the adapter `name` without a model.
 pub(super) fn adapter(name: &str) -> Error {
     Error::new(
         ErrorKind::NotAModel,
@@ -68,7 +68,7 @@ pub(super) fn adapter(name: &str) -> Error {
     )
 }
 
-/// The architecture of another model than GPT-2, by the name of one of its tensors, and what to do.
+/// Recognises a model other than GPT-2 by the name of a tensor: what it is, and what to do.
 pub(super) fn architecture(tensor: &str) -> Option<&'static str> {
     const MARKS: [(&str, &str); 24] = [
         (".lora_", "an adapter (LoRA); merge it into its base model with peft (`merge_and_unload()`)"),

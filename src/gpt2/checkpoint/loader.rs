@@ -86,7 +86,7 @@ impl Loader {
         })
     }
 
-    /// Adds notices for whoever uses the model, as [`classify`](super::classify) gives them.
+    /// Adds notices for the user, such as those of [`classify`](super::classify).
     pub fn note(&mut self, notices: &[String]) {
         self.known.notices.extend_from_slice(notices);
     }

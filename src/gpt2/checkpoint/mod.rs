@@ -1,7 +1,7 @@
 //! Published files -> a model: every tensor of the files is used or known to be superfluous, every tensor of the model
 //! is found, and what cannot be loaded is refused by name and reason.
 //!
-//! Files are taken as they stream in, in pieces of any size, by a [`Loader`] that does no input or output of its own;
+//! Files are taken as they stream in, in pieces of any size, by a [`Loader`] that does no input or output;
 //! so the same code reads from memory, a disk, a Blob or a download. Each tensor is converted a few rows at a time, and
 //! of the file nothing else is ever held.
 //!
@@ -100,7 +100,7 @@ impl ModelFile<'_> {
 /// A kind of weights file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Hugging Face's: tensors only; configuration and tokenizer are in files beside it.
+    /// Hugging Face's: tensors only; configuration and tokenizer are in other files.
     Safetensors,
     /// llama.cpp's: tensors, configuration and tokenizer in one file.
     Gguf,
@@ -116,7 +116,7 @@ impl Format {
     }
 }
 
-/// A model and what its files said beside it.
+/// A model and what its files say about it.
 #[derive(Debug)]
 pub struct Loaded {
     /// Ready to process its first token.
@@ -133,7 +133,7 @@ pub struct Loaded {
     pub memory_bytes: u64,
     /// What [`WeightsHash`] gives for the weights, unless [`Options`] left that out.
     pub sha256: Option<String>,
-    /// What a user should know: guesses made, and matrices that are not held as was asked.
+    /// What the user should know: guesses, and matrices that are not held in the requested precision.
     pub notices: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What files are called, by whoever published them and by whatever kept them.
+//! File names: as published, and as browsers and systems change them.
 
 use crate::foreign_tokenizer;
 

@@ -1,4 +1,4 @@
-//! What is to be done with each tensor of a file, decided from its header alone.
+//! Decides from a file's header what becomes of each tensor.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +13,7 @@ use super::{Format, gguf, kinds, safetensors};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
 
-/// What follows in a file, in its order.
+/// The tensors of a file, in file order.
 pub(super) type Plan = VecDeque<Planned>;
 
 /// One tensor of a file.
@@ -21,7 +21,7 @@ pub(super) type Plan = VecDeque<Planned>;
 pub(super) struct Planned {
     /// Its name in the file.
     pub name: String,
-    /// Where it belongs, and the type of its numbers; none if it is left out.
+    /// Its place in the model and its type; none if it is left out.
     pub keep: Option<(TensorId, GgmlDType)>,
     /// Where its data begins in the file.
     pub begin: u64,
@@ -41,7 +41,7 @@ impl Format {
 /// Plans the tensors of weights file number `file`, and adds those of the model to `found`.
 ///
 /// # Errors
-/// `UnexpectedTensor` for one that a GPT-2 does not have or that is there twice, `UnsupportedModel` for a type that
+/// `UnexpectedTensor` for one that a GPT-2 does not have or that appears twice, `UnsupportedModel` for a type that
 /// cannot be read, `WrongShape`.
 pub(super) fn plan(
     header: &Header,
@@ -73,7 +73,7 @@ pub(super) fn plan(
         }
         let id = names.id(plain).filter(|id| config.is_none_or(|config| is_of(*id, config)));
         let id = id.ok_or_else(|| {
-            // The first that is not GPT-2's may be one of many models; another tells which.
+            // Another tensor may identify the model better.
             let mut names = header.tensors.iter().map(|tensor| tensor.name.as_str());
             unexpected(names.find(|name| kinds::architecture(name).is_some()).unwrap_or(&tensor.name))
         })?;
@@ -87,14 +87,14 @@ pub(super) fn plan(
                 if first == second { format!("twice in {first}") } else { format!("in {first} and in {second}") };
             return Err(Error::new(
                 ErrorKind::UnexpectedTensor,
-                format!("the tensor {plain} stands {places}; give the files of one model, each once"),
+                format!("the tensor {plain} appears {places}; give the files of one model, each once"),
             ));
         }
     }
     Ok(plan)
 }
 
-/// The error of a tensor that a GPT-2 does not have.
+/// The error for a tensor that a GPT-2 does not have.
 fn unexpected(tensor: &str) -> Error {
     match kinds::architecture(tensor) {
         Some(what) => Error::new(
@@ -108,7 +108,7 @@ fn unexpected(tensor: &str) -> Error {
     }
 }
 
-/// A notice of the tensors that were left out.
+/// A notice that lists the omitted tensors.
 pub(super) fn without(left_out: &[String]) -> Option<String> {
     let (first, others) = left_out.split_first()?;
     let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
@@ -119,7 +119,7 @@ fn is_of(id: TensorId, config: &Config) -> bool {
     id.block.is_none_or(|block| block < config.n_layer)
 }
 
-/// The shape of a tensor as `[out, in]`, if it is right.
+/// The shape of a tensor as `[out, in]`, checked.
 fn shape(names: &Names, id: TensorId, tensor: &TensorInfo, config: Option<&Config>) -> Result<Vec<usize>> {
     let mut shape = tensor.shape.clone();
     match config.map(|config| names.stored_shape(id, config)) {
@@ -129,7 +129,7 @@ fn shape(names: &Names, id: TensorId, tensor: &TensorInfo, config: Option<&Confi
                 "the tensor {} has the shape {shape:?}, and the configuration says {expected:?}; {}",
                 tensor.name,
                 if shape.iter().rev().eq(&expected) {
-                    "it is turned around, as programs write it that are no Hugging Face transformers (nanoGPT); convert it"
+                    "it is transposed, as nanoGPT and others write it; convert it to Hugging Face's layout"
                 } else {
                     "do the files belong together?"
                 }
@@ -163,10 +163,10 @@ fn unreadable(format: Format, tensor: &TensorInfo) -> Error {
     )
 }
 
-/// The configuration that the shapes decide, with a notice of what was guessed.
+/// The configuration inferred from the shapes, with a notice of what is a guess.
 ///
 /// # Errors
-/// `MissingTensor` if a tensor that decides something is not there, `UnsupportedModel` if the width gives no number of
+/// `MissingTensor` if a tensor needed for that is missing, `UnsupportedModel` if the width gives no number of
 /// heads, `WrongShape` if the shapes contradict each other, and those of [`Config::checked`].
 pub(super) fn infer(found: &BTreeMap<TensorId, TensorMeta>, names: &Names) -> Result<(Config, String)> {
     let first_up = TensorId { block: Some(0), kind: TensorKind::MlpUp, bias: false };
@@ -202,8 +202,8 @@ pub(super) fn infer(found: &BTreeMap<TensorId, TensorMeta>, names: &Names) -> Re
     Ok((config, notice))
 }
 
-/// The configuration of a model in several GGUF files, once all of them are known: the first says everything but how many
-/// rows the token embedding has.
+/// The configuration of a split GGUF model, once all headers are known: the first part says everything except the number of
+/// rows of the token embedding.
 ///
 /// # Errors
 /// `MissingTensor`, `UnexpectedTensor` or `WrongShape` if the parts do not belong together.
@@ -241,7 +241,7 @@ pub(super) fn check_complete(found: &BTreeMap<TensorId, TensorMeta>, config: &Co
     }
 }
 
-/// Every tensor the model has in the end.
+/// Every tensor of the model.
 pub(super) fn all(found: &BTreeMap<TensorId, TensorMeta>, config: &Config) -> impl Iterator<Item = TensorId> {
     let head = !config.tie_word_embeddings || found.contains_key(&TensorId::single(TensorKind::LmHead));
     TensorId::needed(config, head)

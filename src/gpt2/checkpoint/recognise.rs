@@ -1,12 +1,12 @@
-//! Companions whose names say nothing, as in the caches of Hugging Face and Ollama, by what they hold.
+//! Recognises companions by content, for files with unknown names, as in the caches of Hugging Face and Ollama.
 
 use super::given::FilePrefix;
 use super::names::published;
 
-/// Tokens that the beginning of a vocabulary has at least.
+/// Minimum number of tokens in the first bytes of a vocabulary.
 const SOME_TOKENS: usize = 20;
 
-/// The name under which a file belongs to a model, if its own name does not say what it is and its content does.
+/// The published name of a file whose own name is unknown, by its content.
 pub(super) fn companion(file: &FilePrefix<'_>) -> Option<String> {
     let name = published(file.name);
     let says_nothing = |ending: &str| ending.len() > 8 || ending.bytes().all(|byte| byte.is_ascii_digit());
@@ -41,13 +41,13 @@ pub(super) fn companion(file: &FilePrefix<'_>) -> Option<String> {
     Some(known.into())
 }
 
-/// The fields in the beginning of a JSON object: each name, and the first byte of its value.
+/// The fields at the beginning of a JSON object: each name and the first byte of its value.
 struct Fields {
     named: Vec<(String, u8)>,
 }
 
 impl Fields {
-    /// None if this does not begin as a JSON object does.
+    /// None if the bytes do not begin like a JSON object.
     fn of(text: &[u8]) -> Option<Self> {
         if text.trim_ascii_start().first() != Some(&b'{') {
             return None;

@@ -1,4 +1,4 @@
-//! Hugging Face's layout: safetensors files, with the configuration beside them.
+//! Hugging Face's layout: safetensors files, and the configuration in a separate file.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub(super) const NAMES: Names = Names {
     inputs_first: true,
 };
 
-/// Whether this is one of the masks that old versions of the library saved with the weights: `h.N.attn.bias` and
+/// Whether this is one of the masks that old versions of transformers saved with the weights: `h.N.attn.bias` and
 /// `h.N.attn.masked_bias`.
 pub(super) fn is_buffer(name: &str) -> bool {
     name.strip_prefix("h.")
@@ -92,7 +92,7 @@ const TYPES: [(&str, u64, Option<GgmlDType>); 14] = [
     ("F8_E4M3", 1, None),
 ];
 
-/// A tensor as the JSON has it.
+/// A tensor in the JSON.
 #[derive(Deserialize)]
 struct Entry {
     dtype: String,
@@ -121,7 +121,7 @@ impl Entry {
     }
 }
 
-/// All tensors of the JSON object, a name that appears twice included.
+/// All tensors of the JSON object, including duplicate names.
 struct Entries(Vec<(String, Entry)>);
 
 impl<'de> Deserialize<'de> for Entries {

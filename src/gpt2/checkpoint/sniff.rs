@@ -1,4 +1,4 @@
-//! What a file is, from its first bytes; its name proves nothing.
+//! Recognises a file by its first bytes, not by its name.
 
 use super::header::MAX_HEADER_BYTES;
 use super::refusal::Refusal;
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// # Errors
 /// `DamagedModel` if it is empty, `NotAModel` if it is something else; the sentence says what.
 pub(super) fn format(name: &str, bytes: &[u8]) -> Result<Format, Refusal> {
-    // Before the others: it begins with a number, which may be that of a pickle or a gzip archive.
+    // First, because its length field may look like a pickle or a gzip archive.
     if is_safetensors(bytes) {
         return Ok(Format::Safetensors);
     }
@@ -28,12 +28,12 @@ pub(super) fn format(name: &str, bytes: &[u8]) -> Result<Format, Refusal> {
     Err(if !(lower.ends_with(".safetensors") || lower.ends_with(".gguf")) {
         foreign::unknown(name)
     } else if bytes.iter().all(|&byte| byte == 0) {
-        damaged("begins with nothing but zeros: its download did not come to its end")
+        damaged("begins with zeros only: its download is incomplete")
     } else if let Some(text) = beginning_of_text(bytes) {
         damaged(&format!("is a text that begins with {text:?}, perhaps a server's error, and no weights file"))
     } else {
         let format = if lower.ends_with(".gguf") { Format::Gguf } else { Format::Safetensors };
-        damaged(&format!("does not begin as a {} file does", format.name()))
+        damaged(&format!("has no valid {} header; it may be incomplete", format.name()))
     })
 }
 
@@ -42,13 +42,13 @@ pub(super) fn is_gguf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"GGUF")
 }
 
-/// Whether this is what macOS puts beside each file on a disk of another system, under its name after `._`.
+/// Whether this is an AppleDouble file (`._NAME`), which macOS adds to each file on a foreign disk.
 pub(super) fn is_apple_double(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\0\x05\x16\x07")
 }
 
-/// A safetensors file is the length of a JSON object, then the object. What comes after eight bytes of any other file may
-/// be a brace as well, so the length must be one, or the object must be one of tensors.
+/// A safetensors file is the length of a JSON object, then the object. Other files may also have a brace after eight bytes,
+/// so the length must be plausible, or the object must describe tensors.
 fn is_safetensors(bytes: &[u8]) -> bool {
     let Some((length, json)) = bytes.split_first_chunk() else { return false };
     let plausible = (2..=MAX_HEADER_BYTES).contains(&u64::from_le_bytes(*length));
@@ -57,7 +57,7 @@ fn is_safetensors(bytes: &[u8]) -> bool {
         && (plausible || tensors.iter().any(|key| json.windows(key.len()).any(|window| window == *key)))
 }
 
-/// The first words of a text; none if these bytes are none.
+/// The first words of a text; none if the bytes are not text.
 fn beginning_of_text(bytes: &[u8]) -> Option<String> {
     let head = &bytes[..bytes.len().min(60)];
     let valid = head.utf8_chunks().next()?.valid();

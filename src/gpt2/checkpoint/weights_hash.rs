@@ -4,12 +4,12 @@ use std::mem;
 
 use sha2::{Digest, Sha256};
 
-/// The SHA-256 of weights, from the bytes of their files: of one file, its own. Of several, that of the lines
-/// `sha256sum` prints for them in the order of their names, which does not depend on the order they came in.
+/// The SHA-256 of weights. For one file it is the file's. For several it is that of the lines that `sha256sum` prints for
+/// them in the order of their names, so it does not depend on the order of loading.
 #[derive(Default)]
 pub struct WeightsHash {
     open: Sha256,
-    /// Names and digests of the files that have ended.
+    /// Names and digests of the finished files.
     files: Vec<(String, String)>,
 }
 
@@ -19,12 +19,12 @@ impl WeightsHash {
         self.open.update(bytes);
     }
 
-    /// The file that was taken has ended, and is called `name`.
+    /// Ends the current file, which is called `name`.
     pub fn end_file(&mut self, name: &str) {
         self.files.push((name.to_owned(), hex(mem::take(&mut self.open))));
     }
 
-    /// In hexadecimal.
+    /// The digest in hexadecimal.
     pub fn finish(mut self) -> String {
         self.files.sort();
         match self.files.as_slice() {

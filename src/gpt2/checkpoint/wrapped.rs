@@ -1,4 +1,4 @@
-//! What training programs put around a GPT-2: something before the names of its tensors, and heads for other tasks.
+//! What training programs add to a GPT-2: prefixes of tensor names, and heads for other tasks.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 use super::safetensors::{NAMES, is_buffer};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Before the names of the transformer where it was saved with its head.
+/// The prefix of the transformer's tensors if it was saved with its lm_head.
 const TRANSFORMER: &str = "transformer.";
 
-/// Heads of other tasks, by the first part of their names, beside those that end in `_head`: of TRL, and of Hugging
+/// Heads of other tasks, by the first part of their names, in addition to those that end in `_head`: of TRL, and of Hugging
 /// Face's classes for sequences, tokens, questions and choices.
 const HEADS: [&str; 7] = ["score", "classifier", "qa_outputs", "summary", "ilql_heads", "value", "reward"];
 
-/// What PyTorch puts into the names of tensors where it wraps a part of a model: to compile it, to share it among
-/// processors, or to compute it twice rather than to keep it. No name in a GPT-2 has one of these parts.
+/// What PyTorch puts into tensor names when it wraps a part of a model: to compile it, to distribute it, or to recompute
+/// activations. No name in a GPT-2 has one of these parts.
 const WRAPPERS: [&str; 5] =
     ["_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module", "module"];
 
-/// The name of a tensor without the wrappers in it, of which each block may have its own.
+/// The name of a tensor without wrappers, of which each block may have one.
 pub(super) fn unwrapped(tensor: &str) -> Cow<'_, str> {
     let wraps = |part: &&str| WRAPPERS.contains(part);
     if !tensor.split('.').any(|part| wraps(&part)) {
@@ -27,15 +27,14 @@ pub(super) fn unwrapped(tensor: &str) -> Cow<'_, str> {
     Cow::Owned(tensor.split('.').filter(|part| !wraps(part)).collect::<Vec<_>>().join("."))
 }
 
-/// What stands before the names of the tensors of one file: `_orig_mod.`, `module.`, `base_model.model.`, or whatever
-/// else the model was wrapped in.
+/// The prefix of the tensors of one file: `_orig_mod.`, `module.`, `base_model.model.`, or any other wrapping.
 pub(super) struct Wrapping<'a> {
     /// Without `transformer.`, which may follow it or not.
     before: &'a str,
 }
 
 impl<'a> Wrapping<'a> {
-    /// Finds what stands before the names that are known.
+    /// Finds the prefix of the known names.
     ///
     /// # Errors
     /// `UnexpectedTensor` if that differs: there is more than one model.
@@ -64,11 +63,11 @@ impl<'a> Wrapping<'a> {
         }
     }
 
-    /// The plain name of a tensor of the model, or else what of its name comes after the wrapping.
+    /// The name of a tensor without the prefix.
     pub fn plain<'b>(&self, tensor: &'b str) -> &'b str {
         if let Some((before, name)) = split(tensor) {
             let own = before.strip_suffix(TRANSFORMER).unwrap_or(before) == self.before;
-            // A class of one's own may hold the head beside the model.
+            // A user's class may hold the head outside the model.
             let around = name.starts_with("lm_head.") && self.before.starts_with(before);
             return if own || around { name } else { tensor };
         }
@@ -76,15 +75,15 @@ impl<'a> Wrapping<'a> {
     }
 }
 
-/// What stands before the name of a tensor that a GPT-2 has, and that name.
+/// The prefix of a name that a GPT-2 has, and that name.
 fn split(tensor: &str) -> Option<(&str, &str)> {
     let starts = std::iter::once(0).chain(tensor.match_indices('.').map(|(at, _)| at + 1));
     let mut splits = starts.map(|at| tensor.split_at(at));
     splits.find(|(_, name)| NAMES.id(name).is_some() || is_buffer(name))
 }
 
-/// Whether a tensor is part of a head that another task was trained with: nothing in the transformer, and not needed for
-/// the next token. `name` is what comes after the wrapping.
+/// Whether a tensor belongs to a head of another task: not part of the transformer, and not needed for the next token.
+/// `name` is without the prefix.
 pub(super) fn is_other_head(name: &str) -> bool {
     let first = name.split('.').next().unwrap_or_default();
     first != "lm_head" && (HEADS.contains(&first) || first.ends_with("_head") || first.ends_with("_heads"))

@@ -1,5 +1,5 @@
-//! Weight matrices made row by row, while their numbers stream in: what is kept is allocated once, and nothing else of
-//! the matrix's size exists beside it, except for a matrix that comes transposed and must be quantised.
+//! Builds weight matrices row by row while their numbers stream in. The result is allocated once. Nothing else of that size
+//! exists, except for a matrix that is stored transposed and must be quantised.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::memory;
 use crate::kernels::{BLOCK, PackedBlock, Q4x4, Q8x4};
 
-/// Rows of a transposed matrix that are gathered in one run through its memory.
+/// Rows of a transposed matrix that are gathered in one pass over it.
 const GATHERED: usize = 16;
 
-/// In which order a file has the numbers of a matrix `[out, in]`.
+/// The order of the numbers of a matrix `[out, in]` in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// All weights of the first output, then of the second.
@@ -23,27 +23,27 @@ pub enum Layout {
     Transposed,
 }
 
-/// A matrix `[out, in]` in the making.
+/// An unfinished matrix `[out, in]`.
 pub struct MatrixBuilder {
     outputs: usize,
     inputs: usize,
-    /// Complete rows of the file taken so far.
+    /// Complete rows of the file so far.
     taken: usize,
     state: State,
 }
 
 enum State {
-    /// Rows are put where they belong.
+    /// Rows are written in place.
     Rows(MatrixData),
-    /// So are columns, in 32-bit floats.
+    /// Columns are written in place, in 32-bit floats.
     Columns(F32Matrix),
-    /// A block needs 32 inputs of one output, so all of a `Conv1D` must be there first: `[in, out]`.
+    /// A block needs 32 inputs of one output, so a whole `Conv1D` is collected first: `[in, out]`.
     Transposed(Vec<f32>, Precision),
-    /// So far every row is that of another matrix.
+    /// Every row so far equals that of another matrix.
     MaybeTied(Matrix),
 }
 
-/// What will be kept.
+/// The numbers of the matrix.
 enum MatrixData {
     F32(F32Matrix),
     Q8_0(PackedMatrix<Q8x4>),
@@ -67,8 +67,8 @@ impl MatrixBuilder {
         Ok(Self { outputs, inputs, taken: 0, state })
     }
 
-    /// A matrix of the shape and precision of `other` that may turn out to be the same. While it is, it takes no
-    /// memory, and if it is to the end, it is a clone of `other`.
+    /// A matrix of the shape and precision of `other` that may be equal to it. While it is, it takes no memory; if it is to
+    /// the end, the result is a clone of `other`.
     pub fn maybe_tied(other: &Matrix) -> Self {
         let (outputs, inputs) = other.shape();
         Self { outputs, inputs, taken: 0, state: State::MaybeTied(other.clone()) }
@@ -78,7 +78,7 @@ impl MatrixBuilder {
     /// [`Precision::max`].
     ///
     /// # Errors
-    /// `OutOfMemory` if a matrix that began as another must be held after all.
+    /// `OutOfMemory` if a matrix that began like another one differs after all.
     pub fn push(&mut self, rows: &[f32]) -> Result<()> {
         let (first, inputs) = (self.taken, self.inputs);
         let width = if self.transposed() { self.outputs } else { inputs };
@@ -106,7 +106,7 @@ impl MatrixBuilder {
         matches!(self.state, State::Columns(_) | State::Transposed(..))
     }
 
-    /// Takes the next complete rows as blocks of the file, which are those of the precision: nothing is rounded again.
+    /// Takes the next complete rows as blocks of the file, which are those of the precision: nothing is quantised again.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -129,7 +129,7 @@ impl MatrixBuilder {
         Ok(())
     }
 
-    /// Looks whether `piece` is what the other matrix has from row `first` on; if not, parts from it.
+    /// Compares `piece` with the other matrix from row `first` on; if they differ, starts a separate matrix.
     fn compare(&mut self, first: usize, piece: &Matrix) -> Result<()> {
         let State::MaybeTied(other) = &self.state else { return Ok(()) };
         let rows = piece.shape().0;
@@ -207,7 +207,7 @@ impl MatrixData {
         }
     }
 
-    /// Writes the first `rows` rows of `matrix`, which is held alike, from row `first` on.
+    /// Writes the first `rows` rows of `matrix`, of the same precision, from row `first` on.
     fn copy_rows(&mut self, first: usize, matrix: &Matrix, rows: usize) -> Result<()> {
         for row in 0..rows {
             match (&mut *self, matrix) {
@@ -248,7 +248,7 @@ fn no_blocks() -> Error {
     Error::new(ErrorKind::Engine, "blocks were given to a matrix that has none")
 }
 
-/// Whether a row of one matrix is a row of another, which is held alike, bit by bit.
+/// Whether a row of one matrix is a row of another, of the same precision, bit by bit.
 fn same_row(a: &Matrix, a_row: usize, b: &Matrix, b_row: usize) -> bool {
     fn same<W: PackedBlock>(a: &PackedMatrix<W>, a_row: usize, b: &PackedMatrix<W>, b_row: usize) -> bool {
         let bits = |(numbers, scale): ([i8; BLOCK], f32)| (numbers, scale.to_bits());

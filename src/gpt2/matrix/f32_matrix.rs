@@ -14,7 +14,7 @@ pub struct F32Matrix {
 }
 
 impl F32Matrix {
-    /// Room for a matrix whose outputs are to be written, in about their order, or whose inputs.
+    /// An empty matrix with capacity for all numbers; rows or columns are written next, roughly in order.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -22,7 +22,7 @@ impl F32Matrix {
         Ok(Self { data: memory::try_with_capacity(outputs.next_multiple_of(PANEL) * inputs)?, outputs, inputs })
     }
 
-    /// What a matrix of this size takes.
+    /// Bytes of a matrix of this size.
     pub fn bytes(outputs: u64, inputs: u64) -> u64 {
         outputs.next_multiple_of(PANEL as u64).saturating_mul(inputs).saturating_mul(4)
     }
@@ -41,7 +41,7 @@ impl F32Matrix {
 
     /// Writes the weights of one input.
     pub fn set_column(&mut self, input: usize, column: &[f32]) {
-        // Each of them is in all panels.
+        // A column is in all panels.
         self.data.resize(self.outputs.next_multiple_of(PANEL) * self.inputs, 0.0);
         for (panel, numbers) in self.data.chunks_exact_mut(PANEL * self.inputs).zip(column.chunks(PANEL)) {
             panel[input * PANEL..][..numbers.len()].copy_from_slice(numbers);

@@ -34,7 +34,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// All there are, the most exact first.
+    /// All precisions, the most exact first.
     pub const ALL: [Self; 3] = [Self::F32, Self::Q8_0, Self::Q4_0];
 
     /// The name in records and messages: `f32`, `q8_0` or `q4_0`.
@@ -64,7 +64,7 @@ impl Precision {
         }
     }
 
-    /// The greatest number it can hold: the scale of a block is a half-precision float, and a weight is at most 127 or
+    /// The largest number it can hold: the scale of a block is a half-precision float, and a weight is at most 127 or
     /// 8 times that.
     pub fn max(self) -> f32 {
         const MAX_F16: f32 = 65504.0;
@@ -88,8 +88,7 @@ impl FromStr for Precision {
     }
 }
 
-/// A weight matrix of shape `[out, in]`, made by a [`MatrixBuilder`]. Clones
-/// share the numbers.
+/// A weight matrix of shape `[out, in]`, made by a [`MatrixBuilder`]. Clones share the numbers.
 #[derive(Clone)]
 pub enum Matrix {
     /// In 32-bit floats.
@@ -119,7 +118,7 @@ impl Matrix {
         }
     }
 
-    /// Whether two matrices are the same numbers in memory.
+    /// Whether two matrices share their memory.
     pub fn shares(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::F32(a), Self::F32(b)) => Arc::ptr_eq(a, b),
@@ -129,8 +128,8 @@ impl Matrix {
         }
     }
 
-    /// The rows `ids` as f32, into `out`, shape `[ids.len(), in]`; nothing else is dequantised. All must be outputs of
-    /// the matrix.
+    /// The rows `ids` as f32, into `out`, shape `[ids.len(), in]`; nothing else is dequantised. Ids must be below the
+    /// number of outputs.
     pub fn rows(&self, ids: &[u32], out: &mut Vec<f32>) {
         out.clear();
         for &id in ids {

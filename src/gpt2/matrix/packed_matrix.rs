@@ -4,7 +4,7 @@ use crate::error;
 use crate::gpt2::memory;
 use crate::kernels::{self, ActivationBlock, BLOCK, GROUP, MatmulFn, PackedBlock};
 
-/// A matrix `[out, in]` in groups of four outputs, the blocks of each one after the other.
+/// A matrix `[out, in]` in groups of four outputs, each block by block.
 #[derive(Clone, PartialEq)]
 pub struct PackedMatrix<W> {
     /// `[out / GROUP, in / BLOCK]`, as far as outputs were written; those of the last group beyond `out` are zero.
@@ -14,7 +14,7 @@ pub struct PackedMatrix<W> {
 }
 
 impl<W: PackedBlock> PackedMatrix<W> {
-    /// Room for a matrix whose outputs are to be written, in about their order; `inputs` is a multiple of 32.
+    /// An empty matrix with capacity for all blocks; rows are written next, roughly in order. `inputs` is a multiple of 32.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -23,7 +23,7 @@ impl<W: PackedBlock> PackedMatrix<W> {
         Ok(Self { data: memory::try_with_capacity(outputs.div_ceil(GROUP) * (inputs / BLOCK))?, outputs, inputs })
     }
 
-    /// What a matrix of this size takes.
+    /// Bytes of a matrix of this size.
     pub fn bytes(outputs: u64, inputs: u64) -> u64 {
         let groups = outputs.div_ceil(GROUP as u64);
         groups.saturating_mul(inputs / BLOCK as u64).saturating_mul(size_of::<W>() as u64)

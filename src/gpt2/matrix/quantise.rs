@@ -1,10 +1,10 @@
-//! Blocks of 32 numbers with one scale, as GGUF defines them: made of floats, and read from a file.
+//! Blocks of 32 numbers with one scale, as GGUF defines them: quantised from floats, or read from a file.
 
 use half::f16;
 
 use crate::kernels::BLOCK;
 
-/// Integers, and the scale they are multiplied by. It is one of those a half-precision float can be.
+/// Integers, and the scale they are multiplied by. The scale is exact in half precision.
 pub type QuantBlock = ([i8; BLOCK], f32);
 
 /// Bytes of a `q8_0` block in a file: the scale, then the integers.
@@ -13,7 +13,7 @@ pub const Q8_0_BYTES: usize = 2 + BLOCK;
 /// Bytes of a `q4_0` block in a file: the scale, then 16 bytes with the first half of the integers below the second.
 pub const Q4_0_BYTES: usize = 2 + BLOCK / 2;
 
-/// Integers from -127 to 127, the greatest in size being one of the two. The numbers are finite.
+/// Integers from -127 to 127, the largest absolute value is one of the two. The numbers are finite.
 pub fn to_q8_0(numbers: &[f32; BLOCK]) -> QuantBlock {
     // Four side by side, and by a comparison: that is one instruction for four of them.
     let mut greatest = [0.0f32; 4];
@@ -28,7 +28,7 @@ pub fn to_q8_0(numbers: &[f32; BLOCK]) -> QuantBlock {
     (numbers.map(|number| round_away(number * inverse) as i8), f16::from_f32(scale).to_f32())
 }
 
-/// Integers from -8 to 7, the greatest in size being -8. The numbers are finite.
+/// Integers from -8 to 7, the largest absolute value is -8. The numbers are finite.
 pub fn to_q4_0(numbers: &[f32; BLOCK]) -> QuantBlock {
     let greatest = numbers.iter().fold(
         0.0,
@@ -63,7 +63,7 @@ fn scale(bytes: &[u8]) -> f32 {
     f16::from_le_bytes([bytes[0], bytes[1]]).to_f32()
 }
 
-/// The nearest integer to a number below 2^22, of equally near ones the one further from 0: what `f32::round` gives,
+/// The nearest integer to a number below 2^22, ties away from 0: what `f32::round` gives,
 /// which would be a call for each number.
 fn round_away(number: f32) -> i32 {
     const BELOW_A_HALF: f32 = 0.499_999_97;

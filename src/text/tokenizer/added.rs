@@ -100,7 +100,7 @@ impl AddedTokens {
         Ok(Self { levels: levels.collect::<Result<_>>()? })
     }
 
-    /// Whether one of them takes white space beside it, so that a token may stand for a text of any length.
+    /// Whether one of them strips white space next to it, so that one token may represent text of any length.
     pub(super) fn strip(&self) -> bool {
         self.levels.iter().flat_map(|level| &level.tokens).any(|(token, _)| token.lstrip || token.rstrip)
     }

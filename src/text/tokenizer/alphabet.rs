@@ -10,7 +10,7 @@ use crate::error::Result;
 use super::spec::Unknown;
 use super::{bad, quoted};
 
-/// The character that stands for each byte in the spelling of a token: the byte's own where it is printable Latin-1,
+/// The character that stands for each byte in the spelling of a token: its own if it is printable Latin-1,
 /// and else the next from U+0100 on (`bytes_to_unicode` in GPT-2's `encoder.py`).
 pub(super) static ALPHABET: LazyLock<[char; 256]> = LazyLock::new(|| {
     let mut others = '\u{100}'..;

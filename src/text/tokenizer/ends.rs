@@ -65,7 +65,7 @@ impl Ends {
 
 impl TokenizerSpec {
     /// Takes the ids that `generation_config.json` and `config.json` among `files` name as the end of a text, as
-    /// transformers does. A file that cannot be read, or a value that is no id, is told in a notice: a model can be used
+    /// transformers does. A file that cannot be read, or a value that is not an id, becomes a notice: a model can be used
     /// without.
     pub(crate) fn read_ends(&mut self, files: &[(&str, &[u8])]) {
         #[derive(Deserialize)]

@@ -296,7 +296,7 @@ fn text_with_added() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The library reads the file by itself, and agrees in every id.
+    /// The library reads the file independently and gives the same ids.
     #[test]
     fn every_pipeline_encodes_as_the_library(
         [add_prefix_space, use_regex, parse_special, sequence]: [bool; 4],

@@ -76,7 +76,7 @@ fn base_name(path: &str) -> &str {
 const CONFIG: &str = "tokenizer_config.json";
 const TOKENS_AND_IDS: &str = "a JSON object of tokens and ids";
 
-/// The refusal of files without `name` among them.
+/// The error if `name` is missing.
 fn missing(files: &[(&str, &[u8])], name: &str) -> Error {
     let names = files.iter().map(|(path, _)| base_name(path));
     let foreign = names.filter_map(|name| Some((name, foreign_tokenizer::kind(name)?))).next();
@@ -86,7 +86,7 @@ fn missing(files: &[(&str, &[u8])], name: &str) -> Error {
     bad(format!("there is no {name}{foreign}; give the model's tokenizer.json, or its vocab.json and merges.txt"))
 }
 
-/// What decides ids in `tokenizer_config.json`, but for the special tokens.
+/// The options in `tokenizer_config.json` that affect ids, except the special tokens.
 #[derive(Deserialize)]
 struct Config {
     add_prefix_space: Option<bool>,
@@ -96,14 +96,14 @@ struct Config {
     added_tokens_decoder: Option<BTreeMap<u32, AddedToken>>,
 }
 
-/// Which of the special tokens belong around a prompt.
+/// Which special tokens are put around a prompt.
 #[derive(Default)]
 struct Around {
     bos: bool,
     eos: bool,
 }
 
-/// How the tokens with a role are written, where a file says so.
+/// The spelling of tokens with a role, if a file gives it.
 #[derive(Default)]
 struct Roles {
     bos: Option<String>,
@@ -111,7 +111,7 @@ struct Roles {
     eos: Vec<(String, String)>,
 }
 
-/// The tokens of `added_tokens.json` by their ids, of which it may give none twice.
+/// The tokens of `added_tokens.json` by id; no id may appear twice.
 fn by_id(added: HashMap<String, u32>) -> Result<BTreeMap<u32, AddedToken>> {
     let mut tokens = BTreeMap::new();
     for (content, id) in added {
@@ -124,7 +124,7 @@ fn by_id(added: HashMap<String, u32>) -> Result<BTreeMap<u32, AddedToken>> {
     Ok(tokens)
 }
 
-/// The parts that `vocab.json` and `merges.txt` hold.
+/// The specification in `vocab.json` and `merges.txt`.
 pub(super) fn vocab_merges(vocab_json: &[u8], merges_txt: &[u8]) -> Result<TokenizerSpec> {
     let tokens = in_order(parse("vocab.json", TOKENS_AND_IDS, vocab_json)?, "vocab.json")?;
     let merges = merges_txt.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(merges_txt);

@@ -10,7 +10,7 @@ use super::bad;
 /// The ids a vocabulary with holes may have: a file of a few bytes must not ask for the memory of more.
 const MAX_IDS: usize = 1 << 20;
 
-/// What a tokenizer is made of, whatever files it stood in. The default is GPT-2's, but for vocabulary and merges.
+/// What a tokenizer is made of. The default is GPT-2's, without vocabulary and merges.
 #[derive(Debug, Clone)]
 pub struct TokenizerSpec {
     /// All tokens in the order of their ids, in the byte-level spelling (`Ġ` for a space); added tokens as they are
@@ -27,7 +27,7 @@ pub struct TokenizerSpec {
     pub added: Vec<AddedToken>,
     /// How the end-of-text token is written; [`END_OF_TEXT`] if `None`.
     pub eos: Option<String>,
-    /// Ids that end a text as well, each list with what names it. Those that are no tokens are told in a notice.
+    /// Ids that end a text as well, each list with what names it. A notice names those that are not tokens.
     pub ends: Vec<Named>,
     /// Ids to put before each prompt.
     pub before: Vec<u32>,
