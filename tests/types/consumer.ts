@@ -1,5 +1,5 @@
-// A TypeScript program that uses the client, checked as strictly as the compiler can. Each `@ts-expect-error` is a mistake
-// that the types must catch: without an error on the next line, the check fails.
+// A TypeScript program that uses the client, checked with the strictest options. Each `@ts-expect-error` marks a mistake that
+// the types must catch: if the next line is no error, the check fails.
 import { Gpt2Error, Gpt2Web, type CatalogEntry, type GenerateOptions, type Loaded, type RunEvent } from '../../target/types/gpt2-web.js';
 
 const gpt2 = new Gpt2Web({ base: '/gpt2-web/', stall_ms: 0 });
@@ -14,13 +14,13 @@ for await (const event of gpt2.generate('Once upon a time', { ...options, signal
     case 'step': event.alternatives.map(({ id, logprob }) => id + logprob); break;
     case 'done': event.record.identity.kernel.length; event.stop.reason satisfies string; break;
   }
-  // @ts-expect-error: no event is called that
+  // @ts-expect-error: there is no event of this type
   if (event.type === 'dome') break;
   // @ts-expect-error: text is a string
   if (event.type === 'delta') event.text.toFixed();
 }
 
-// @ts-expect-error: a misspelt option
+// @ts-expect-error: there is no option of this name
 gpt2.generate('a', { temperture: 7 });
 // @ts-expect-error: the prompt is text
 gpt2.generate(5);
