@@ -1,4 +1,4 @@
-// `./build.sh bench`: measures in a headless Chromium, and holds what it finds against what the memory allows.
+// `./build.sh bench`: measures in a headless Chromium and compares the results with what the memory allows.
 //
 //     node benches/browser/bench.mjs --site DIR --probe DIR [--json FILE] [--only REGEX] [--rounds N] [--quick] [--peers]
 import { writeFile } from 'node:fs/promises';
@@ -14,21 +14,21 @@ import { limitOf, summarise, table } from './summary.mjs';
 import { SERVED, Tab } from './tab.mjs';
 
 /**
- * A system with a model in one precision. Each is measured once a round, so that a machine that grows slower or faster
- * meanwhile does so for all alike.
+ * A system with a model in one precision. Each one is measured once per round, so that a change in the machine's speed
+ * affects all of them.
  * @typedef {object} Subject
  * @property {string} system
  * @property {string} precision
  * @property {number} reads bytes of weights that a step of decode reads
- * @property {(folder: string) => Promise<void>} prepare makes the files it needs in `folder`, and keeps those that are there
+ * @property {(folder: string) => Promise<void>} prepare makes the files it needs in `folder`, unless they exist
  * @property {(place: import('./tab.mjs').Place) => Promise<import('./summary.mjs').Sample[]>} round
  */
 
-/** Where the models are kept from one run to the next. */
+/** Where the models are kept between runs. */
 const FOLDER = 'target/bench';
-/** No further round begins that would probably end later than this. */
+/** Milliseconds; a round that would probably end later is not started. */
 const BUDGET_MS = 200_000;
-/** With the peers, of which some are slow. */
+/** The same with the peers, some of which are slow. */
 const PEERS_BUDGET_MS = 900_000;
 
 const { site, probe, json, only, rounds, quick, peers } = await options(process.argv.slice(2));
@@ -43,7 +43,7 @@ const server = await serve(site, { ...SERVED, folders: { ...SERVED.folders, '/pr
 const browser = await launch('chrome', { protocolTimeout: 0 });
 const place = { browser, url: server.url };
 
-/** Before and after the subject is measured: what the machine allows for as many bytes as its weights have. @param {Subject} subject */
+/** Measures what the machine allows for as many bytes as the subject's weights have; called before and after the subject is measured. @param {Subject} subject */
 async function measureLimits({ system, precision, reads }) {
   const tab = await Tab.open(place);
   const limits = await tab.limits(Math.ceil(reads / 2 ** 20));

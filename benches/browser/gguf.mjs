@@ -1,5 +1,5 @@
-// GGUF files of a published shape, with seeded random weights and GPT-2's tokenizer: what a step costs is that of the
-// real model, what it writes is not text.
+// GGUF files of a published shape with seeded random weights and GPT-2's tokenizer. A step costs as much as with the real
+// model, but the tokens make no text.
 import { mkdir, open, readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { POSITIONS, VOCAB, randomNumbers, tensors } from '../../tests/support/shapes.mjs';
@@ -7,23 +7,23 @@ import { POSITIONS, VOCAB, randomNumbers, tensors } from '../../tests/support/sh
 /** @typedef {import('../../tests/support/shapes.mjs').Shape} Shape */
 /** @typedef {keyof typeof TYPES} Precision */
 
-/** Of the files' contents: a file of another version is made anew. */
+/** Version of the files' contents; a file of another version is written again. */
 const VERSION = 2;
 const TOKENIZER = new URL('../../tests/fixtures/gpt2-tokenizer/', import.meta.url);
 const END_OF_TEXT = '<|endoftext|>';
 const EPSILON = 1e-5;
-/** Tensor data begins, and each tensor in it, at a multiple of this. */
+/** The tensor data and each tensor in it start at a multiple of this. */
 const ALIGNMENT = 32;
-/** Weights in a block of the quantised types; those in f32 are counted in blocks as well. */
+/** Weights in a block of the quantised types; f32 weights are counted in blocks too. */
 const BLOCK = 32;
 /**
- * Random blocks made; then they repeat. A prime above the number of rows of any matrix: no two rows are the same, and
- * the likeliest token has no twins.
+ * Number of random blocks; then they repeat. A prime above the number of rows of any matrix, so no two rows are equal, and
+ * no two tokens have equal logits.
  */
 const BLOCKS = 65537;
 /**
- * Of the last norm. With weights that deviate by 0.02 it lets logits deviate by about 4, as those of the trained model
- * do: a distribution that is nearly flat would make top-p sort the whole vocabulary.
+ * Scale of the last norm. With weights of deviation 0.02 the logits have a deviation of about 4, like those of the trained
+ * model. With a nearly flat distribution, top-p would sort the whole vocabulary.
  */
 const SHARPNESS = 7;
 
@@ -62,7 +62,7 @@ export const TYPES = {
   },
 };
 
-/** GPT-2's parts as llama.cpp calls them. @type {Record<string, string>} */
+/** Names of GPT-2's parts in llama.cpp. @type {Record<string, string>} */
 const NAMES = {
   wte: 'token_embd', wpe: 'position_embd', ln_f: 'output_norm',
   ln_1: 'attn_norm', 'attn.c_attn': 'attn_qkv', 'attn.c_proj': 'attn_output',
@@ -90,7 +90,7 @@ function layout(shape, precision) {
   });
 }
 
-/** Metadata and tensor list, as the format's specification orders their bytes. */
+/** Metadata and tensor list, in the byte order of the format's specification. */
 class Writer {
   /** @type {Buffer[]} */ #parts = [];
 
@@ -122,14 +122,14 @@ class Writer {
     this.#parts.push(bytes);
   }
 
-  /** A key with its value: a whole number, `{ f32 }`, a text, or a list of texts or of whole numbers. @param {string} key @param {number | { f32: number } | string | string[] | number[]} value */
+  /** A key with its value: an integer, `{ f32 }`, a text, or a list of texts or integers. @param {string} key @param {number | { f32: number } | string | string[] | number[]} value */
   entry(key, value) {
     this.text(key);
     if (typeof value === 'number') { this.u32(4); this.u32(value); }
     else if (typeof value === 'string') { this.u32(8); this.text(value); }
     else if (Array.isArray(value)) {
       this.u32(9);
-      // Signed, because llama.cpp takes the types of tokens as nothing else.
+      // Signed: llama.cpp accepts the types of tokens in no other form.
       this.u32(typeof value[0] === 'number' ? 5 : 8);
       this.u64(value.length);
       for (const item of value) typeof item === 'number' ? this.u32(item) : this.text(item);
@@ -163,7 +163,7 @@ async function header({ n_layer, n_head, n_embd }, precision, list) {
     ['tokenizer.ggml.model', 'gpt2'],
     ['tokenizer.ggml.pre', 'gpt-2'],
     ['tokenizer.ggml.tokens', tokens],
-    // Normal ones, and a control token.
+    // Normal tokens, and a control token.
     ['tokenizer.ggml.token_type', tokens.map((_, id) => (id === end ? 3 : 1))],
     ['tokenizer.ggml.merges', merges],
     ['tokenizer.ggml.bos_token_id', end],
@@ -185,7 +185,7 @@ async function header({ n_layer, n_head, n_embd }, precision, list) {
   return writer.bytes();
 }
 
-/** Random blocks of a type, without end. @param {Precision} precision */
+/** An endless series of random blocks of a type. @param {Precision} precision */
 function blocks(precision) {
   const { bytes, write } = TYPES[precision];
   const next = randomNumbers();
@@ -220,8 +220,8 @@ function* contents(shape, precision, head, list) {
 }
 
 /**
- * Writes a file, unless it is there already.
- * @param {string} folder made where it is missing
+ * Writes a file, unless it exists.
+ * @param {string} folder created if it is missing
  * @param {string} name of the shape
  * @param {Shape} shape
  * @param {Precision} precision of its matrices
@@ -236,7 +236,7 @@ export async function ggufFile(folder, name, shape, precision) {
   const there = await stat(path).catch(() => null);
   if (there?.size === bytes) return { path, bytes };
   await mkdir(folder, { recursive: true });
-  // Under its name only once it is whole.
+  // Renamed when it is complete.
   const file = await open(`${path}.part`, 'w');
   try {
     for (const piece of contents(shape, precision, head, list)) await file.appendFile(piece);

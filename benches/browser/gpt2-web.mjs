@@ -12,15 +12,15 @@ import { Tab } from './tab.mjs';
 /** @typedef {import('../../www/types/ModelInfo.js').ModelInfo} ModelInfo */
 /** @typedef {import('../../www/types/Record.js').Record} Record */
 
-/** Steps measured after a prompt: few enough that they count as being at its end. */
+/** Steps measured after a prompt; few enough to count as being at its end. */
 const STEPS = 16;
-/** The model that comes with the page; what it says of itself is held against this. */
+/** The shape of the embedded model, to check what it reports. */
 const EMBEDDED = { n_layer: 6, n_embd: 192, vocab_size: VOCAB };
 const EVERY_FILTER = { temperature: 0.8, top_k: 50, top_p: 0.95, min_p: 0.02, repetition_penalty: 1.2, top_logprobs: 20 };
-/** Tokens of the run that the browser compiles the hot functions in. */
+/** Tokens of the run in which the browser compiles the hot functions. */
 const WARM_UP = 64;
 
-/** Of one system in one precision: @param {string} system @param {string} precision */
+/** Makes samples of one system in one precision. @param {string} system @param {string} precision */
 function sampler(system, precision) {
   /**
    * @param {import('./summary.mjs').Measure} measure
@@ -33,7 +33,7 @@ function sampler(system, precision) {
 }
 
 /**
- * Decode and prefill by position, sampling, memory. A run that begins near the end of the context goes on to its end.
+ * Decode and prefill by position, sampling, memory. A run near the end of the context continues to its end.
  * @param {Tab} tab with a model
  * @param {ModelInfo} model
  * @param {number[]} positions
@@ -93,7 +93,7 @@ function gpt2(precision, quick) {
       ];
       await tab.close();
       if (precision === 'f32') {
-        // What happens to a checkpoint as it is published.
+        // As for a published checkpoint.
         const { tab, ms, least } = await loaded(place, path, 'q8_0');
         samples.push(sample('load', ms, 'ms', { variant: 'file, quantised to q8_0', least }));
         await tab.close();
@@ -103,7 +103,7 @@ function gpt2(precision, quick) {
   };
 }
 
-/** The model that comes with the page. @param {boolean} quick @returns {Subject} */
+/** The embedded model. @param {boolean} quick @returns {Subject} */
 function embedded(quick) {
   const [system, precision] = ['gpt2-web, embedded model', /** @type {const} */ ('q8_0')];
   const sample = sampler(system, precision);

@@ -1,13 +1,13 @@
-// How fast a step could be at most: every weight is read once, and the memory gives only so much.
+// The limits of a step: every weight is read once, and the memory has a bandwidth.
 
 /** @typedef {{ n_layer: number, n_embd: number, vocab_size: number }} Widths */
 
-/** Bytes a weight takes as the model holds it; blocks of 32 weights have a scale of 4 bytes. */
+/** Bytes of a weight in the model; blocks of 32 weights have a scale of 4 bytes. */
 const BYTES_PER_WEIGHT = { f32: 4, q8_0: (32 + 4) / 32, q4_0: (16 + 4) / 32 };
 
 /**
- * Bytes of the weights that a step of decode reads: the matrices of all blocks and the head. Of the embeddings it reads
- * a row, and norms and biases are too few to count.
+ * Bytes of the weights that a step of decode reads: the matrices of all blocks and the lm_head. It reads one row of the
+ * embeddings; norms and biases are too small to count.
  * @param {Widths} model
  * @param {keyof typeof BYTES_PER_WEIGHT} precision
  */
@@ -18,15 +18,15 @@ export function bytesPerStep({ n_layer, n_embd, vocab_size }, precision) {
 }
 
 /**
- * Operations that a position of a prompt needs, a multiplication and its addition being two: the matrices of all blocks.
- * Attention is little beside them, and the head is for the last position alone.
+ * Operations that a position of a prompt needs: a multiplication and an addition for each weight of the matrices of all
+ * blocks. Attention is small, and the lm_head is used for the last position only.
  * @param {Omit<Widths, 'vocab_size'>} model
  */
 export const operationsPerPosition = ({ n_layer, n_embd }) => 2 * n_layer * 12 * n_embd ** 2;
 
 /**
- * The limits of a precision, of all that was measured: a step is held up by the memory or by the product of one row, whichever
- * is slower, and a prompt by the product of many.
+ * The limits of a precision, from everything that was measured. A step is limited by the memory or by the product of one
+ * row, whichever is slower; a prompt by the product of many rows.
  * @param {ReturnType<typeof wasm_bindgen.measure_limits>} limits
  * @param {string} precision
  */

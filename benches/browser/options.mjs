@@ -1,4 +1,4 @@
-// What `./build.sh bench` was asked for.
+// The options of `./build.sh bench`.
 import { open } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 
@@ -31,7 +31,7 @@ export async function options(given) {
     if (!probe) usage('--probe is missing: the folder of the compiled probe');
     const rounds = Number(values.rounds ?? (quick ? 1 : 3));
     if (!Number.isInteger(rounds) || rounds < 1) usage(`--rounds takes a whole number from 1, not '${values.rounds}'`);
-    // Fails now rather than after the measurements.
+    // Fail before the measurements instead of after them.
     if (json) await (await open(json, 'a')).close();
     return { site, probe, json, only: only === undefined ? null : new RegExp(only), rounds, quick, peers };
   } catch (error) {

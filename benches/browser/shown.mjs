@@ -1,10 +1,10 @@
-// From token to token on the page itself, which shows each of them, beside what a step takes.
+// The time from token to token on the page, which shows each of them, and the time of a step.
 import { median } from './summary.mjs';
 
 /** @typedef {import('../../www/types/Record.js').Record} Record */
 
 const TOKENS = 400;
-/** Of so many runs the first does not count: the browser compiles in it. */
+/** Number of runs. The first one does not count, because the browser compiles in it. */
 const RUNS = 3;
 
 /** Runs before the page's own scripts: keeps the record of the last run. */
@@ -38,7 +38,7 @@ async function generate(tokens, seed) {
 }
 
 /**
- * Milliseconds from token to token, and those of a step, of each run.
+ * For each run, the milliseconds from token to token and those of a step.
  * @param {import('./tab.mjs').Place} place
  * @returns {Promise<{ ms: number, least: number }[]>}
  */

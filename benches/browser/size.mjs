@@ -1,10 +1,10 @@
-// What the page's parts weigh on their way through the network.
+// The sizes of the page's parts, raw and compressed.
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { compressedSizes } from '../../scripts/compressed.mjs';
 
 /**
- * The module as it was measured, and what `./build.sh build` has left in dist/, where it has.
+ * The module that was measured, and the files of `./build.sh build` in dist/, if they exist.
  * @param {string} site
  * @returns {Promise<import('./summary.mjs').Sample[]>}
  */

@@ -1,9 +1,9 @@
-// How soon after its opening the page shows a token, where nobody waits before pressing Generate.
+// How long the page takes from its opening to its first token if Generate is pressed at once.
 
-/** The first of a round fills the HTTP cache and does not count. */
+/** The first start of a round fills the HTTP cache and does not count. */
 const OPENINGS = 4;
 
-/** Runs before the page's own scripts: presses Generate as soon as there is a model, and notes the first token. */
+/** Runs before the page's own scripts: presses Generate when the model is ready, and records the time of the first token. */
 function pressAtOnce() {
   const page = /** @type {{ pressed?: boolean, firstTokenAt?: number }} */ (globalThis);
   new MutationObserver(() => {

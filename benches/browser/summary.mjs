@@ -1,34 +1,33 @@
-// From samples to results, and from results to a table. Pure: measures nothing.
+// Samples to results, and results to a table. Measures nothing.
 
 /** What benches/probe measures. @typedef {ReturnType<typeof wasm_bindgen.measure_limits>} Limits */
 /**
- * What the machine reached in the same run: gigabytes of weights a second, through as many as the model has, and 10⁹ operations a
- * second with many rows at a time, where that is known.
+ * What the machine reached in the same run: gigabytes per second through as many weights as the model has, and 10⁹
+ * operations per second with many rows at a time, if that is known.
  * @typedef {{ system: string, precision: string, gb_s: number, gop_s?: number | undefined }} Speed
  */
 /** @typedef {'decode' | 'prefill' | 'sampling' | 'page' | 'load' | 'memory' | 'start' | 'size'} Measure */
 
 /**
- * What was measured: a result is the median of all samples that agree in these.
+ * What was measured. A result is the median of all samples that agree in these.
  * @typedef {object} Key
  * @property {Measure} measure
  * @property {string} system
  * @property {string | null} precision
  * @property {number | null} position tokens before the step, or of the prompt
- * @property {string | null} variant sets apart what else a measure has several of
+ * @property {string | null} variant what else distinguishes values of a measure
  */
 
 /**
  * One measurement.
  * @typedef {Key & { value: number, unit: string, least?: number, reads?: number, operations?: number }} Sample
- * `least`: no value of this unit can be less, because so much was needed for another reason. `reads`: bytes that must
- * come from memory; sets a least time in milliseconds. `operations`: of each of the things the value counts by the
- * second; sets the most there can be.
+ * `least`: the lower bound of the value, in its unit. `reads`: bytes that must come from memory; they set the shortest time
+ * in milliseconds. `operations`: per thing that the value counts per second; they set the highest value.
  */
 
 /**
  * @typedef {Key & { value: number, unit: string, of_limit: number | null, samples: number }} Result
- * `of_limit`: the share of what is possible that was reached, 1 at best.
+ * `of_limit`: the share of the limit that was reached, at most 1.
  */
 
 /** In the order of the table. @type {Measure[]} */
@@ -42,7 +41,7 @@ export function median(numbers) {
 }
 
 /**
- * A limit of a system in a precision: the median of what was measured. NaN where nothing was.
+ * A limit of a system in a precision: the median of the measurements, NaN without any.
  * @param {readonly Speed[]} speeds
  * @param {{ system: string, precision: string | null }} of
  * @param {'gb_s' | 'gop_s'} [which]
@@ -116,7 +115,7 @@ export function table(results) {
   ]);
   const lines = [['measure', 'system', 'precision', 'at', 'median', 'unit', 'of limit', ''], ...rows];
   const widths = lines.reduce((widths, line) => line.map((cell, i) => Math.max(cell.length, widths[i] ?? 0)), /** @type {number[]} */ ([]));
-  // Numbers end in one column.
+  // Numbers are aligned to the right.
   const toTheRight = new Set([4, 6]);
   const pad = (/** @type {string} */ cell, /** @type {number} */ i) => (toTheRight.has(i) ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0));
   return lines.map((line) => line.map(pad).join('  ').trimEnd()).join('\n');

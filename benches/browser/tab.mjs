@@ -9,10 +9,10 @@ import { fileURLToPath } from 'node:url';
 /** The page's scope, once a tab is open. @typedef {{ client: Gpt2Web }} Scope */
 /** @typedef {{ browser: import('puppeteer-core').Browser, url: string }} Place */
 
-/** What the server needs to know for the tabs. */
+/** Options of the server for the tabs. */
 export const SERVED = {
   folders: { '/bench/': fileURLToPath(new URL('page/', import.meta.url)) },
-  // Clocks of an isolated page tick twenty times as finely.
+  // The clock of an isolated page is twenty times finer.
   headers: {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Embedder-Policy': 'require-corp',
@@ -20,12 +20,12 @@ export const SERVED = {
   },
 };
 
-/** One token each; the space belongs to the word. */
+/** Words of one token each, including the space. */
 const WORDS = [' the', ' king', ' of', ' a', ' small', ' house', ' and', ' his', ' old', ' horse', ' were', ' in', ' it'];
-/** Random weights may write the end-of-text token; so many seeds are tried for a run that is long enough. */
+/** Random weights may choose the end-of-text token; this many seeds are tried for a run that is long enough. */
 const SEEDS = 20;
 
-/** A text of so many tokens. @param {number} tokens */
+/** A text of this many tokens. @param {number} tokens */
 const promptOf = (tokens) => Array.from({ length: tokens }, (_, i) => WORDS[i % WORDS.length]).join('');
 
 export class Tab {
@@ -34,7 +34,7 @@ export class Tab {
     this.tab = tab;
   }
 
-  /** A tab whose worker runs, with the model that comes with the page. @param {Place} place */
+  /** A tab with a worker and the embedded model. @param {Place} place */
   static async open({ browser, url }) {
     const tab = await browser.newPage();
     await tab.goto(`${url}/bench/`);
@@ -44,7 +44,7 @@ export class Tab {
       const { Gpt2Web } = await import('/gpt2-web.js');
       const client = new Gpt2Web();
       Object.assign(globalThis, { client });
-      // Nothing but a load starts the worker. Whoever picks a file has the one that runs with the embedded model.
+      // Only a load starts the worker. A user who picks a file has a worker with the embedded model.
       await client.loadEmbedded();
     });
     return new Tab(tab);
@@ -54,7 +54,7 @@ export class Tab {
     await this.tab.close();
   }
 
-  /** Picks a file, as a user does. @param {string} path */
+  /** Picks a file like a user. @param {string} path */
   async pick(path) {
     const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await this.tab.$('input'));
     await input.uploadFile(path);
@@ -63,7 +63,7 @@ export class Tab {
   /**
    * Loads the picked file.
    * @param {import('../../www/gpt2-web.js').Precision} precision
-   * @returns {Promise<{ model: Loaded['model'], ms: number }>} `ms` from handing it over until it is ready
+   * @returns {Promise<{ model: Loaded['model'], ms: number }>} `ms` until it is ready
    */
   load(precision) {
     return this.tab.evaluate(async (precision) => {
@@ -76,17 +76,17 @@ export class Tab {
     }, precision);
   }
 
-  /** Loads the model that comes with the page. @returns {Promise<Loaded>} */
+  /** Loads the embedded model. @returns {Promise<Loaded>} */
   loadEmbedded() {
     return this.tab.evaluate(() => /** @type {Scope} */ (/** @type {any} */ (globalThis)).client.loadEmbedded());
   }
 
-  /** Milliseconds to read the picked file as a load does, in a worker. @returns {Promise<number>} */
+  /** Milliseconds to read the picked file in a worker, like a load. @returns {Promise<number>} */
   read() {
     return this.tab.evaluate(askProbe, null);
   }
 
-  /** What this machine reaches at most. @param {number} megabytes @returns {Promise<Limits>} */
+  /** The limits of this machine. @param {number} megabytes @returns {Promise<Limits>} */
   limits(megabytes) {
     return this.tab.evaluate(askProbe, megabytes);
   }
@@ -102,7 +102,7 @@ export class Tab {
   }
 
   /**
-   * Continues a prompt of `tokens` tokens by as many as `max_tokens` says, or until the context is full.
+   * Continues a prompt of `tokens` tokens by `max_tokens`, or until the context is full.
    * @param {number} tokens
    * @param {GenerateOptions & { max_tokens: number }} options
    * @returns {Promise<Record>}
@@ -123,7 +123,7 @@ export class Tab {
 }
 
 /**
- * Runs in the page: asks a worker of its own, which ends then and leaves no memory behind.
+ * Runs in the page: asks a new worker, which then ends and frees its memory.
  * @param {number | null} question megabytes to measure the limits with; nothing for the time to read the picked file
  * @returns {Promise<any>}
  */

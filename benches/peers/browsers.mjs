@@ -1,4 +1,4 @@
-// What else runs in a browser: wllama and transformers.js, each on one thread in a page of its own.
+// Other systems in a browser: wllama and transformers.js, each on one thread in a separate page.
 import { execFile } from 'node:child_process';
 import { copyFile, mkdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -13,21 +13,21 @@ import { onnxModel } from './onnx.mjs';
 import { STEPS, WARM_UP, loaded, positions, ran, readsOf } from './samples.mjs';
 
 /**
- * What a page makes of its system.
+ * A system in a page.
  * @typedef {object} Peer
  * @property {(model: string) => Promise<void>} load
- * @property {(prompt_tokens: number, steps: number) => Promise<number[]>} run gives the milliseconds from the call to
- * each token: the first, and then as many as `steps` says
+ * @property {(prompt_tokens: number, steps: number) => Promise<number[]>} run returns the milliseconds from the call to
+ * each token: the first one, and `steps` more
  */
 
 const fileOf = (/** @type {string} */ name) => fileURLToPath(new URL(name, import.meta.url));
-/** What the packages fetch and start is their own affair. */
+/** The packages may fetch and start anything. */
 const HEADERS = { ...SERVED.headers, 'Content-Security-Policy': "default-src * data: blob: 'unsafe-inline' 'unsafe-eval'" };
-/** After a prompt that took so long no longer one is tried. */
+/** Milliseconds; after a prompt that took longer, no longer one is tried. */
 const PATIENCE_MS = 30_000;
 
 /**
- * Their own packages, apart from the project's, so that only who compares downloads them.
+ * Installs the packages of the peers. They are separate from the project's, so that only this benchmark downloads them.
  * @param {string} folder @returns {Promise<string>} the folder they are in
  */
 async function packages(folder) {
@@ -48,7 +48,7 @@ async function packages(folder) {
  * @property {string} system
  * @property {import('./samples.mjs').Format} precision
  * @property {string} page its module
- * @property {(folder: string) => Promise<string>} model makes it where it is missing, and gives what the page knows it by
+ * @property {(folder: string) => Promise<string>} model makes it if it is missing, and returns its name in the page
  */
 
 /** Runs in the page: loads the module, and with it the model. @param {string} page @param {string} model */
@@ -81,7 +81,7 @@ function subject({ system, precision, page, model }, quick) {
         folders: { '/packages/': place.packages, '/models/': place.models },
         headers: HEADERS, files: { '/': `<!doctype html><title>${system}</title>` },
       });
-      // A fresh one: nothing is compiled or cached yet, and no other's memory is in the way.
+      // A new browser: nothing is compiled or cached, and no other system uses memory.
       const browser = await launch('chrome', { protocolTimeout: 0 });
       try {
         const tab = await browser.newPage();

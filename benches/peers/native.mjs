@@ -1,4 +1,4 @@
-// llama.cpp on one thread, natively: what this machine gives without a browser between.
+// llama.cpp on one thread, natively: the speed of this machine without a browser.
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,10 +10,10 @@ import { STEPS, WARM_UP, loaded, positions, ran, readsOf } from './samples.mjs';
 const SYSTEM = 'llama.cpp, native';
 const run = promisify(execFile);
 
-/** The binary, of one attempt for all precisions; nothing where it cannot be built. @type {Promise<string | null> | undefined} */
+/** The binary, built once for all precisions; null if it cannot be built. @type {Promise<string | null> | undefined} */
 let built;
 
-/** @param {string} folder that it is built in */
+/** @param {string} folder to build it in */
 async function build(folder) {
   const building = run('bash', [fileURLToPath(new URL('native.sh', import.meta.url)), folder]);
   building.child.stderr?.pipe(process.stderr);

@@ -1,6 +1,6 @@
-// An ONNX file of GPT-2 with seeded random weights, as the models are that transformers.js publishes as `q8`: every
-// product with a weight is one of bytes (dynamically quantised activations, MatMulInteger), all else is f32, and one
-// graph serves the prompt and each step, for the cache it is given may be empty.
+// An ONNX file of GPT-2 with seeded random weights, in the form that transformers.js publishes as `q8`. Products with weights
+// are products of bytes (dynamically quantised activations, MatMulInteger), and everything else is f32. The same graph is
+// used for the prompt, with an empty cache, and for each step.
 import { mkdir, open, rename, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { POSITIONS, VOCAB, randomNumbers } from '../../tests/support/shapes.mjs';
@@ -9,21 +9,21 @@ import { POSITIONS, VOCAB, randomNumbers } from '../../tests/support/shapes.mjs'
 /** @typedef {Buffer | Encoded[]} Encoded bytes, in pieces so that those of the weights need no copy */
 /** @typedef {'float' | 'int8' | 'int64' | 'bool'} Type */
 
-/** As `TensorProto.DataType` numbers them. @type {Record<Type, number>} */
+/** The numbers of `TensorProto.DataType`. @type {Record<Type, number>} */
 const TYPES = { float: 1, int8: 3, int64: 7, bool: 9 };
-/** Of the files' contents: a model of another version is made anew. */
+/** Version of the files' contents; a model of another version is written again. */
 const VERSION = 1;
-/** Of the operators; and of the file format that goes with them. */
+/** Versions of the operators and of the file format. */
 const OPSET = 17;
 const FORMAT = 8;
-/** Weights in -127..127 spread evenly, times this: as those in the GGUF files. */
+/** Scale of weights that are uniform in -127..127; as in the GGUF files. */
 const WEIGHT_SCALE = 0.035 / 127;
-/** Bytes of random weights that repeat. A prime: no two rows of a matrix are the same. */
+/** Bytes of random weights, which repeat. A prime, so no two rows of a matrix are equal. */
 const RANDOM = 4194301;
 
-// Protocol buffers: a message is its fields one after another, each a tag with a number or with counted bytes.
+// Protocol buffers: a message is a series of fields; each one is a tag with a number, or with a length and bytes.
 
-/** @param {number} number whole, not negative */
+/** @param {number} number an integer, not negative */
 function varint(number) {
   const bytes = [];
   for (; number >= 0x80; number = Math.floor(number / 0x80)) bytes.push((number % 0x80) | 0x80);
@@ -46,13 +46,13 @@ const message = (field, ...parts) => [varint((field << 3) | 2), varint(size(part
 /** @param {number} field @param {string} text */
 const string = (field, text) => message(field, Buffer.from(text));
 
-/** A tensor that the model takes or gives. @param {number} field @param {string} name @param {Type} type @param {(number | string)[]} dims sizes, or names of those that vary */
+/** An input or output of the model. @param {number} field @param {string} name @param {Type} type @param {(number | string)[]} dims sizes, or names of variable ones */
 function value(field, name, type, dims) {
   const shape = dims.map((dim) => message(1, typeof dim === 'number' ? number(1, dim) : string(2, dim)));
   return message(field, string(1, name), message(2, message(1, number(1, TYPES[type]), message(2, ...shape))));
 }
 
-/** The nodes and weights of a graph as they are added; every method that adds one returns the name of its result. */
+/** The nodes and weights of a graph. Each method adds one and returns the name of its result. */
 class Graph {
   /** @type {Encoded[]} */ parts = [];
   #names = 0;
@@ -70,7 +70,7 @@ class Graph {
     return this.tensor('float', numbers.length === 1 ? [] : [numbers.length], Float32Array.from(numbers));
   }
 
-  /** A list of whole numbers. @param {...number} numbers */
+  /** A list of integers. @param {...number} numbers */
   ints(...numbers) {
     return this.tensor('int64', [numbers.length], BigInt64Array.from(numbers, BigInt));
   }
@@ -84,7 +84,7 @@ class Graph {
     return outputs;
   }
 
-  /** @param {string} op @param {string[]} inputs @param {Record<string, number | number[]>} [attributes] whole numbers @param {string} [output] its name, where others must know it */
+  /** @param {string} op @param {string[]} inputs @param {Record<string, number | number[]>} [attributes] integers @param {string} [output] its name, if it is fixed */
   node(op, inputs, attributes = {}, output = `${op}_${this.#names++}`) {
     this.nodes(op, inputs, attributes, [output]);
     return output;
@@ -96,7 +96,7 @@ class Graph {
   }
 }
 
-/** Random weights, without end. */
+/** An endless series of random weights. */
 class Weights {
   #bytes = new Int8Array(RANDOM);
   #at = 0;
@@ -147,7 +147,7 @@ function model({ n_layer, n_head, n_embd }) {
     input, graph.tensor('float', [n_embd], new Float32Array(n_embd).fill(1)), graph.tensor('float', [n_embd], weights.float(n_embd)),
   ]);
 
-  /** What a query may see: keys up to its own position that are not padding. */
+  /** The keys that a query sees: those up to its position that are not padding. */
   const mask = () => {
     const scalar = (/** @type {string} */ list) => graph.node('Squeeze', [list]);
     const past = scalar(graph.node('Shape', ['past_key_values.0.key'], { start: 2, end: 3 }));
@@ -178,7 +178,7 @@ function model({ n_layer, n_head, n_embd }) {
 
   const [half, three, cubic, root] = [0.5, 3, 0.044715, Math.sqrt(2 / Math.PI)].map((number) => graph.floats(number));
   const unit = graph.floats(1);
-  /** In the operators that exporters write it in, which onnxruntime knows as one. @param {string} x */
+  /** In the operators that exporters use; onnxruntime fuses them. @param {string} x */
   const gelu = (x) => {
     const inner = graph.node('Add', [x, graph.node('Mul', [graph.node('Pow', [x, String(three)]), String(cubic)])]);
     const tanh = graph.node('Tanh', [graph.node('Mul', [inner, String(root)])]);
@@ -209,8 +209,8 @@ function model({ n_layer, n_head, n_embd }) {
 }
 
 /**
- * Writes a folder that transformers.js takes for a model, unless it is there already.
- * @param {string} folder it is made in
+ * Writes a model folder for transformers.js, unless it exists.
+ * @param {string} folder to create it in
  * @param {string} name of the shape
  * @param {Shape} shape
  * @returns {Promise<string>} its name
@@ -225,7 +225,7 @@ export async function onnxModel(folder, name, shape) {
     bos_token_id: VOCAB - 1, eos_token_id: VOCAB - 1,
   };
   await writeFile(join(folder, model_name, 'config.json'), JSON.stringify(config));
-  // Under its name only once it is whole.
+  // Renamed when it is complete.
   const file = await open(`${path}.part`, 'w');
   try {
     for (const piece of pieces(model(shape))) await file.appendFile(piece);

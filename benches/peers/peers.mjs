@@ -1,5 +1,5 @@
-// The systems this project is compared with, each on one thread with the 124M shape. `./build.sh bench --peers`
-// measures them in the same rounds as its own; they alone, without a limit to hold them against, are measured by
+// Other systems, each on one thread with the 124M shape. `./build.sh bench --peers` measures them in the same rounds as
+// this project. To measure only them, without limits:
 //
 //     node benches/peers/peers.mjs [--only REGEX] [--rounds N] [--quick] [--json FILE]
 import { writeFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import * as native from './native.mjs';
 export function subjects(options) {
   return [...native.subjects(options), ...browsers.subjects(options)].map((subject) => ({
     ...subject,
-    // Its failure is no reason to lose what the others were measured at.
+    // If one system fails, the results of the others remain.
     round: () => subject.round().catch((error) => {
       console.error(`${subject.system}, ${subject.precision}, failed: ${error.message}`);
       return [];

@@ -1,5 +1,5 @@
-// What every peer does: a prompt to warm up, then prompts of several lengths, each followed by single steps; greedily,
-// and past any end of text. And what that says.
+// What every peer runs: a warm-up prompt, then prompts of several lengths, each followed by single steps, with greedy
+// decoding that ignores the end of the text. Also turns the times into samples.
 import { SHAPES, VOCAB } from '../../tests/support/shapes.mjs';
 import { bytesPerStep } from '../browser/limit.mjs';
 
@@ -7,15 +7,15 @@ import { bytesPerStep } from '../browser/limit.mjs';
 /** @typedef {keyof typeof BYTES_PER_WEIGHT} Format */
 
 /**
- * What the benchmark measures; brings what it runs in.
+ * A subject of the benchmark that starts its own browser or program.
  * @typedef {Omit<import('../browser/bench.mjs').Subject, 'round'> & { round: () => Promise<Sample[]> }} Subject
  */
 
 /** Steps after each prompt. */
 export const STEPS = 16;
-/** Tokens of the prompt that warms up. */
+/** Tokens of the warm-up prompt. */
 export const WARM_UP = 16;
-/** As the formats are stored: 32 weights share a scale of two bytes, and those of int8 hardly any. */
+/** In the file formats: 32 weights share a scale of two bytes; in int8 there are hardly any scales. */
 const BYTES_PER_WEIGHT = { q8_0: (32 + 2) / 32, q4_0: (16 + 2) / 32, int8: 1 };
 
 /** Lengths of the prompts. @param {boolean} quick */

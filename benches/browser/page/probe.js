@@ -1,13 +1,13 @@
-// A worker that measures the machine rather than the model. Answers a message with `{ value }` or `{ error }`.
+// A worker that measures the machine. It answers a message with `{ value }` or `{ error }`.
 importScripts('/probe/gpt2_web_probe.js');
 /** @typedef {{ read: Blob } | { limits: number }} Question a file to read, or megabytes to measure the memory with */
 
-/** As much as the model's worker takes from a file at once. */
+/** Bytes that the model's worker reads from a file at once. */
 const PIECE_BYTES = 4 << 20;
-/** As many pieces as it lets come beside the one it works on. */
+/** Pieces that it requests while it works on one. */
 const AHEAD = 2;
 
-/** Milliseconds to read all of a file and do nothing with it. @param {Blob} file */
+/** Milliseconds to read a whole file. @param {Blob} file */
 async function read(file) {
   const began = performance.now();
   /** @type {Promise<ArrayBuffer>[]} */ const coming = [];

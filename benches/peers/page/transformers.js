@@ -3,20 +3,20 @@
 import { AutoModelForCausalLM, BaseStreamer, Tensor, env } from '/packages/@huggingface/transformers/dist/transformers.min.js';
 
 Object.assign(env, { allowRemoteModels: false, allowLocalModels: true, localModelPath: '/models/', useBrowserCache: false, useWasmCache: false });
-// The runtime's build for the CPU alone: the default one can also drive a GPU, and is slower.
+// The runtime's build for the CPU only: the default one also supports GPUs and is slower.
 const runtime = `${location.origin}/packages/onnxruntime-web/dist/ort-wasm-simd-threaded`;
 Object.assign(env.backends.onnx.wasm, { numThreads: 1, wasmPaths: { mjs: `${runtime}.mjs`, wasm: `${runtime}.wasm` } });
 
 /** @type {any} */ let model;
 
-/** Notes when each token comes. */
+/** Records the time of each token. */
 class Clock extends BaseStreamer {
   /** @type {number[]} */ times = [];
   #start = performance.now();
   #begun = false;
 
   put() {
-    // What is put first is the prompt.
+    // The first call has the prompt.
     if (this.#begun) this.times.push(performance.now() - this.#start);
     this.#begun = true;
   }

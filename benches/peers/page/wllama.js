@@ -3,8 +3,8 @@
 import { Wllama } from '/packages/@wllama/wllama/esm/index.min.js';
 
 /**
- * A word that is one token. wllama takes its prompt as text, so a prompt of n tokens is n of it; and it is made the
- * likeliest token always: tokens at random are no valid text, which wllama fails at.
+ * A word of one token. wllama takes a prompt as text, so a prompt of n tokens is n times this word. It is also made the
+ * likeliest token, because random tokens are not valid text, and wllama fails with those.
  */
 const WORD = { id: 262, text: ' the' };
 const logger = { debug() {}, log() {}, warn: console.warn, error: console.error };
@@ -27,7 +27,7 @@ export const peer = {
     for await (const { timings } of stream) {
       if (!timings) continue;
       evaluated = timings.prompt_n;
-      // The end of the stream is a message of its own.
+      // The end of the stream is a separate message.
       if (timings.predicted_n > times.length) times.push(performance.now() - start);
     }
     if (evaluated !== prompt_tokens) throw new Error(`wllama evaluated ${evaluated} tokens of a prompt of ${prompt_tokens}`);
