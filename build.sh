@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The one entry: everything the project does begins here. `./build.sh help` says what.
+# The entry for everything: `./build.sh help` lists the commands.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -38,40 +38,39 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
         --json FILE               Writes the record of the run to FILE.
 
   ./build.sh build
-      Makes dist/: the page for any static host, and dist/gpt2-web.html, the whole of it in one file that also runs
-      when it is opened from disk. Takes minutes: link-time optimisation over all crates, then wasm-opt.
+      Makes dist/: the page for any static host, the client with its TypeScript types, and dist/gpt2-web.html, the whole
+      page in one file that also runs when it is opened from disk. Takes minutes: link-time optimisation, then wasm-opt.
 
   ./build.sh test [--only STAGE] [--dist | --random [N] | --large]
       Every check: format, lints, native tests, types, and the tests in headless Chromium and Firefox. With --only,
-      the one stage of that title. With
-      --dist also the tests of what `build` makes; with --random only runs, cancels, loads, panics and hostile messages
-      in a random order, N (5000) in each browser; with --large only the tests with models of full size, which take
-      minutes and gigabytes of disk.
+      only the stage of that title. With --dist, also the tests of what `build` makes. With --random, only runs, cancels,
+      loads, panics and hostile messages in a random order, N (5000) in each browser. With --large, only the tests with
+      models of full size, which take minutes and gigabytes of disk.
 
   ./build.sh bench [OPTION]...
       Measures in a headless Chromium: GPT-2's 124M shape with random weights in q8_0, q4_0 and f32, and the embedded
-      model. Steps by position, prompts, sampling, load, memory, start and size, held against the memory's speed.
+      model. Steps by position, prompts, sampling, load, memory, start and size, compared with the memory's speed.
         --json FILE               writes the results to FILE
         --only REGEX              measures only where "SYSTEM PRECISION" matches, as in 'gpt2-web q8_0'
-        --rounds N                measures everything N times, and fewer where that would take over three minutes (3)
+        --rounds N                measures everything N times, or fewer if that would take over three minutes (3)
         --quick                   one round, and fewer positions
-        --peers                   measures also wllama, transformers.js and, where it can be built, llama.cpp natively,
-                                  which it downloads; takes up to a quarter of an hour
+        --peers                   also measures wllama, transformers.js and, if it can be built, llama.cpp natively, all
+                                  of which it downloads; takes up to a quarter of an hour
 
   ./build.sh setup
-      Installs what the commands above need. Each of them does its share of it by itself.
+      Installs everything that the commands above need. Each command also installs what it needs.
 
   ./build.sh help
 
 Options of serve, generate and build:
-  --no-simd                       builds without WebAssembly SIMD, for engines that lack it
+  --no-simd                       builds without WebAssembly SIMD, for engines without it
 Environment:
-  WASM_TOOLCHAIN=rustup|debian    which Rust compiles the wasm, where both can
+  WASM_TOOLCHAIN=rustup|debian    which Rust compiles the wasm, if both can
   CHROME, FIREFOX                 the browsers to use
 EOF
 }
 
-# Splits the options that concern the build from the rest, which is left in the array REST.
+# Separates the options of the build from the rest, which goes into the array REST.
 build_options() {
   REST=()
   SIMD=${SIMD:-1}
@@ -95,7 +94,7 @@ cmd_setup() {
   say "Everything is there."
 }
 
-# emit_types DIR: the declarations of the client and of the protocol, which comes from the Rust enums.
+# emit_types DIR: writes the types of the client and of the worker's messages. The latter come from the Rust enums.
 emit_types() {
   say "Emitting the types"
   cargo test --locked --lib --quiet export_bindings >/dev/null
@@ -115,8 +114,8 @@ cmd_build() {
   node scripts/sizes.mjs dist/gpt2_web_bg.wasm dist/gpt2-web.html
 }
 
-# linked_site PROFILE: the page around that build of the module, in SITE. Links into the sources, so that a reload shows
-# an edit.
+# linked_site PROFILE: assembles the page with that build of the module in SITE. It links to the sources, so that a reload
+# shows an edit.
 linked_site() {
   need_node_modules
   compile_wasm "$1"
@@ -156,7 +155,7 @@ cmd_bench() {
 
 command=${1:-help}
 (($#)) && shift
-# Before anything is compiled for it.
+# Before anything is compiled.
 for argument; do
   case $argument in
     --help) command=help ;;

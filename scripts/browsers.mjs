@@ -4,7 +4,7 @@ import puppeteer from 'puppeteer-core';
 /** @typedef {'chrome' | 'firefox'} BrowserName */
 
 /**
- * A fresh profile each time; ends with this process.
+ * Launches a browser with a new profile. It ends with this process.
  * @param {BrowserName} name
  * @param {import('puppeteer-core').LaunchOptions} [options]
  */
@@ -14,7 +14,7 @@ export function launch(name, options = {}) {
 }
 
 const FIREFOX = {
-  // Puppeteer lets a page from disk read its folder; what users have does not.
+  // Puppeteer lets a page from disk read its folder; users' browsers do not.
   extraPrefsFirefox: { 'security.fileuri.strict_origin_policy': true },
 };
 
@@ -22,7 +22,7 @@ const CHROME = () => ({
   // The browser ends when the pipe does, even if this process is killed.
   pipe: true,
   args: [
-    // Chromium's sandbox refuses to run as root, which is who runs in a container.
+    // Chromium's sandbox does not work as root, the user in a container.
     ...(process.getuid?.() === 0 ? ['--no-sandbox'] : []),
     '--disable-gpu', '--disable-quic', '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking',
   ],

@@ -1,5 +1,5 @@
-// Starts a module with its glue, as the worker does, up to where it would wait for messages. An optimiser that
-// does not know what the compiler emitted may write a module that validates but does not start.
+// Starts a module with its glue as the worker does. An optimiser that does not know the compiler's features may write a
+// module that validates but does not start.
 //
 //     node scripts/check-module.mjs DIR
 import { readFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-// How large a file is, as it is and as a server would send it.
+// The size of a file, raw and compressed as a server would send it.
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
@@ -6,7 +6,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib';
 /** @param {string} path @returns {Promise<{ raw: number, gzip: number, brotli: number }>} bytes */
 export async function compressedSizes(path) {
   const file = await readFile(path);
-  // The strongest brotli takes minutes on the one file, which holds compressed parts already.
+  // Brotli's highest quality takes minutes for the page in one file, which holds compressed parts already.
   const quality = file.length > 8e6 ? 5 : 11;
   const brotli = await promisify(brotliCompress)(file, {
     params: {

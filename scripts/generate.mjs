@@ -5,9 +5,10 @@ import { parseArgs } from 'node:util';
 import { launch } from './browsers.mjs';
 import { serve } from './server.mjs';
 
-// An option that takes no value. All the others, and what they accept, are known to the worker alone.
+// Options without a value. Only the worker knows the others and what they accept: it refuses an unknown one with the
+// nearest name.
 const FLAGS = new Set(['parse_special']);
-const OF_THE_CALLER = new Set(['invalid_option', 'unknown_option', 'invalid_request']);
+const USAGE_ERRORS = new Set(['invalid_option', 'unknown_option', 'invalid_request']);
 const CTRL_C = 130;
 
 /** @param {string} message @param {number} [code] @returns {never} */
@@ -17,8 +18,7 @@ function fail(message, code = 1) {
 }
 
 /**
- * Which options take a value, and what they accept, only the worker knows. So every option but a flag takes what follows
- * it, also if that begins with a dash.
+ * Every option except a flag takes the next argument as its value, even if that begins with a dash.
  * @param {string[]} args
  * @returns {{ prompt: string, site: string, json: string | undefined, given: [name: string, value: string][] }}
  */
@@ -74,7 +74,7 @@ async function run(prompt, given) {
     const { Gpt2Web } = await import('/gpt2-web.js');
     const client = new Gpt2Web();
     const { options: specs } = await client.loadEmbedded({ signal: page.abort.signal });
-    // Strings become what the option takes where they can; where not, the worker says what it takes.
+    // Convert each string to the type of its option. If that fails, the worker says what the option takes.
     /** @type {Record<string, unknown>} */ const options = {};
     for (const [name, text] of given) {
       const type = specs.find((/** @type {any} */ spec) => spec.name === name)?.range.type;
@@ -100,7 +100,7 @@ async function run(prompt, given) {
 const { prompt, site, json, given } = parse(process.argv.slice(2));
 /** @param {Error} error @returns {never} */
 const unwritable = (error) => fail(`the record could not be written: ${error.message}`, 2);
-// Whether it can be is better known before the run than after it.
+// Fail before the run instead of after it.
 if (json) await open(json, 'a').then((file) => file.close(), unwritable);
 const server = await serve(site, { files: { '/generate': '<!doctype html><title>generate</title>' } });
 const browser = await launch('chrome', { handleSIGINT: false, protocolTimeout: 0 }).catch((error) => fail(`Chromium did not start: ${error.message}`));
@@ -110,18 +110,18 @@ let interrupted = false;
 let ended = false;
 const cancel = () => page.evaluate(() => /** @type {any} */ (globalThis).abort?.abort()).catch(() => {}); // the page may be gone
 process.on('SIGINT', () => {
-  // The second time, or before there is a run to cancel, it just ends.
+  // The second Ctrl-C ends the program at once.
   if (interrupted) process.exit(CTRL_C);
   interrupted = true;
   void cancel();
 });
 process.stdout.on('error', (error) => {
-  // The reader has left: `generate ... | head`.
+  // The reader has closed the pipe: `generate ... | head`.
   if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'EPIPE') throw error;
   void cancel();
 });
 browser.on('disconnected', () => {
-  if (!ended) fail('Chromium ended on its own');
+  if (!ended) fail('Chromium ended unexpectedly');
 });
 
 await page.goto(`${server.url}/generate`);
@@ -138,6 +138,6 @@ if (result?.record) {
     await writeFile(json, `${JSON.stringify(result.record, null, 2)}\n`).catch(unwritable);
   }
 } else if (result?.error && !interrupted) {
-  fail(result.error.message, OF_THE_CALLER.has(result.error.kind) ? 2 : 1);
+  fail(result.error.message, USAGE_ERRORS.has(result.error.kind) ? 2 : 1);
 }
 process.exitCode = interrupted ? CTRL_C : 0;

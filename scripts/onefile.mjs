@@ -1,4 +1,4 @@
-// Makes the page into one HTML file that runs from anywhere, also when it is opened from disk, and makes no request.
+// Packs the page into one HTML file that makes no request and also runs when it is opened from disk.
 //
 //     node scripts/onefile.mjs --site DIR --out FILE
 import { createHash } from 'node:crypto';
@@ -11,13 +11,13 @@ import { build } from 'esbuild';
 import { encode } from './onefile/base64.mjs';
 
 const MODEL = 'models/fairy-12m-q8_0.gguf';
-/** Where a line of a bundle is broken at the next place that allows it: a mail server may refuse more than 998 characters. */
+/** Lines of a bundle are broken after this many characters, where possible: a mail server may refuse more than 998. */
 const LINE = 160;
 const PARTS = join(dirname(fileURLToPath(import.meta.url)), 'onefile');
 /** @type {import('esbuild').BuildOptions & { write: false }} */
 const ESBUILD = {
   bundle: true, minify: true, write: false, format: 'iife', charset: 'utf8', target: 'es2022', legalComments: 'inline',
-  lineLimit: LINE, logOverride: { 'empty-import-meta': 'silent' }, // the client asks for the place of its files only where they are not inline
+  lineLimit: LINE, logOverride: { 'empty-import-meta': 'silent' }, // the client uses it only if its files are not inline
 };
 
 const { values: { site, out } } = parseArgs({ options: { site: { type: 'string' }, out: { type: 'string' } } });
@@ -32,17 +32,17 @@ async function script(options) {
   return inline(/** @type {import('esbuild').OutputFile[]} */ (outputFiles)[0]?.text.trim() ?? '');
 }
 
-/** A source that can stand in an element of its own. @param {string} source */
+/** Checks that a source can be an inline script. @param {string} source */
 function inline(source) {
-  // Either would end the script element, or open a state of the parser in which it does not end.
-  if (/<!--|<\/script/i.test(source)) throw new Error('a source holds a string that an inline script cannot');
+  // One ends the script element; the other puts the parser into a state in which the element does not end.
+  if (/<!--|<\/script/i.test(source)) throw new Error('a source contains a string that an inline script must not contain');
   return source;
 }
 
 /** @param {string} source */
 const hash = (source) => `'sha256-${createHash('sha256').update(source).digest('base64')}'`;
 
-/** Text that the page hands on: no script of its own. @param {string} id @param {string} text @param {string} [attributes] */
+/** Text that the browser does not run. @param {string} id @param {string} text @param {string} [attributes] */
 const part = (id, text, attributes = '') => `<script type="text/plain" id="${id}"${attributes}>\n${text.trim()}\n</script>\n`;
 
 /** @param {string} id @param {string} path within the site */
@@ -53,7 +53,7 @@ const packed = async (id, path) => {
 
 let html = await read('index.html');
 
-/** Takes elements out of the page and gives what `attribute` says of each. @param {RegExp} element @param {string} what */
+/** Removes elements from the page and returns the address in each. @param {RegExp} element @param {string} what */
 function take(element, what) {
   const found = [...html.matchAll(element)].map((match) => /** @type {string} */ (match[1]));
   if (found.length === 0) throw new Error(`index.html has no ${what}`);
@@ -62,7 +62,7 @@ function take(element, what) {
 }
 
 const sheets = take(/<link rel="stylesheet" href="([^"]+)">\n?/g, 'stylesheet');
-take(/<script src="([^"]+)"><\/script>\n?/g, 'guard'); // in one file there is nothing that could not be loaded
+take(/<script src="([^"]+)"><\/script>\n?/g, 'guard'); // in one file nothing can fail to load
 const modules = take(/<script type="module" src="([^"]+)"><\/script>\n?/g, 'module script');
 
 const style = await script({
@@ -75,13 +75,13 @@ const main = await script({
   preserveSymlinks: true,
 });
 
-// The promise that no request is made, kept by the browser.
+// With this policy the browser prevents every request.
 const policy = [
   "default-src 'none'", `script-src ${hash(main)} 'wasm-unsafe-eval'`, 'worker-src blob:', `style-src ${hash(style)}`,
   'img-src data:', "base-uri 'none'", "form-action 'none'",
 ].join('; ');
 
-// A function as the replacement: `$` means nothing in what it returns.
+// Functions as replacements, because `$` has a meaning in strings.
 html = html
   .replace(/<meta charset="utf-8">/, (charset) => `${charset}\n<meta http-equiv="Content-Security-Policy" content="${policy}">`)
   .replace('</head>', () => `<style>${style}</style>\n</head>`);

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { serve } from './server.mjs';
 
 const DEFAULT_PORT = 8080;
-/** So many ports after the default one are tried. */
+/** How many ports after the default one to try. */
 const TRIES = 20;
 
 /** @param {string} message @returns {never} */
@@ -29,7 +29,7 @@ async function listen(site, wanted) {
   }
 }
 
-/** Shows the page where there is a display to show it on. @param {string} url */
+/** Opens the page in a browser if there is a display. @param {string} url */
 function openBrowser(url) {
   const { platform, env } = process;
   const command = platform === 'darwin' ? 'open' : env.DISPLAY || env.WAYLAND_DISPLAY ? 'xdg-open' : null;

@@ -1,5 +1,4 @@
-// A static server for the assembled page, as strict as a careful host: the policy is the one the page promises to
-// work under.
+// A static server for the assembled page. It sends the Content-Security-Policy that the page is made for.
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { lookup } from 'mrmime';
@@ -11,7 +10,7 @@ export const POLICY = [
   "worker-src 'self' blob:",
   "style-src 'self'",
   "img-src 'self' data:",
-  // Models come from whichever host their address names; a page that loads none needs only 'self'.
+  // Models come from any host; a page that downloads none needs only 'self'.
   "connect-src 'self' https: http://127.0.0.1:* http://localhost:*",
   "base-uri 'none'",
   "form-action 'none'",
@@ -21,19 +20,19 @@ export const POLICY = [
  * @param {string} folder
  * @param {object} [options]
  * @param {number} [options.port] 0 picks a free one
- * @param {Record<string, string | Uint8Array | URL>} [options.files] what is served at these paths, whatever lies there; a URL
- *   is a file's, and a path without an extension is an HTML page
+ * @param {Record<string, string | Uint8Array | URL>} [options.files] served at these paths instead of what is in the
+ *   folder; a URL is that of a file, and a path without an extension is an HTML page
  * @param {Record<string, string>} [options.folders] further folders by the path they are served under, such as `/more/`
  * @param {Record<string, string>} [options.headers] sent with every answer
- * @param {Record<string, Record<string, string>>} [options.headersOf] sent with the answers at these paths, in the place of
- *   the usual ones
+ * @param {Record<string, Record<string, string>>} [options.headersOf] sent with the answers at these paths, instead of the
+ *   usual ones
  * @param {string} [options.policy] the Content-Security-Policy
  * @param {boolean} [options.cors] whether other origins may read the answers
- * @param {(path: string) => void} [options.onRequest] hears of every request
+ * @param {(path: string) => void} [options.onRequest] called for every request
  * @returns {Promise<{ url: string, close: () => Promise<void> }>} once it listens
  */
 export function serve(folder, { port = 0, files = {}, folders = {}, headers = {}, headersOf = {}, policy = POLICY, cors = true, onRequest } = {}) {
-  // `dev` reads every file when it is asked for; `etag` lets a reload skip the model's megabytes.
+  // `dev` reads each file when it is requested; with `etag` a reload does not send the model again.
   const handler = (/** @type {string} */ folder) => sirv(folder, { dev: true, etag: true });
   const whole = handler(folder);
   const further = Object.entries(folders).map(([path, folder]) => ({ path, files: handler(folder) }));
@@ -42,7 +41,7 @@ export function serve(folder, { port = 0, files = {}, folders = {}, headers = {}
     onRequest?.(pathname);
     response.setHeader('Content-Security-Policy', policy);
     response.setHeader('X-Content-Type-Options', 'nosniff');
-    // A sandboxed frame has no origin, so to it the page's own scripts come from another one.
+    // A sandboxed frame has no origin, so the page's own scripts count as those of another origin.
     if (cors) response.setHeader('Access-Control-Allow-Origin', '*');
     for (const [name, value] of Object.entries({ ...headers, ...headersOf[pathname] })) response.setHeader(name, value);
     const missing = () => {
@@ -64,7 +63,7 @@ export function serve(folder, { port = 0, files = {}, folders = {}, headers = {}
   });
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    // Only this machine: nothing here is meant for the network.
+    // Reachable from this machine only.
     server.listen(port, '127.0.0.1', () => {
       const address = /** @type {import('node:net').AddressInfo} */ (server.address());
       resolve({

@@ -11,9 +11,9 @@ const { values } = parseArgs({
 const { wasm, out, link } = values;
 if (!wasm || !out) throw new Error('site.mjs needs --wasm and --out');
 
-// What the page draws its plots with, from the package that package-lock.json pins.
+// The library for plots, in the version of package-lock.json.
 const VENDORED = { 'uPlot.esm.js': 'dist/uPlot.esm.js', 'uPlot.min.css': 'dist/uPlot.min.css', 'uPlot.LICENSE': 'LICENSE' };
-// Type checking only.
+// Only for type checking.
 const NOT_PART_OF_THE_PAGE = new Set(['types', 'vendor', 'worker-globals.d.ts']);
 
 /** @type {[from: string, to: string][]} */

@@ -1,4 +1,4 @@
-// Prints how large files are, as they are and as a server would send them.
+// Prints the sizes of files, raw and compressed as a server would send them.
 import { basename } from 'node:path';
 import { compressedSizes } from './compressed.mjs';
 

@@ -3,14 +3,14 @@
 
 PASSED=0 FAILED=0
 
-# stage TITLE COMMAND...: shows its output and its time, counts its tests, and ends everything when it fails.
+# stage TITLE COMMAND...: shows output and time, counts the tests, and exits if the command fails.
 stage() {
   local title=$1 began=$SECONDS log status=0
   [[ -z ${ONLY:-} || $title == "$ONLY" ]] || return 0
   shift
   log=$(mktemp)
   printf '\n== %s\n' "$title"
-  # In a subshell with its own `set -e`: a function called in a condition would go on after a failed command.
+  # In a subshell with its own `set -e`: in a condition, a function would continue after a failed command.
   set +e
   (set -e; "$@") 2>&1 | tee "$log"
   status=${PIPESTATUS[0]}
@@ -24,7 +24,7 @@ stage() {
   fi
 }
 
-# Adds up the closing lines of nextest, cargo test and wasm-bindgen-test, and node's test runner.
+# Adds up the summaries of nextest, cargo test, wasm-bindgen-test and node's test runner.
 count_tests() {
   local passed failed
   read -r passed failed < <(sed 's/\x1b\[[0-9;]*m//g' "$1" | awk '
@@ -40,13 +40,13 @@ check_format() { cargo fmt --check; }
 
 check_lints() {
   cargo clippy --locked --all-targets -- -D warnings
-  # src/web exists for wasm only. The profile of the tests to come, which then find their macros compiled.
+  # src/web exists for wasm only. The profile is that of the tests, which then find their macros compiled.
   local arguments=(--profile quick "${WASM_ARGUMENTS[@]}" --lib --test web)
   if [[ $TOOLCHAIN == rustup ]]; then
     "${WASM_ENV[@]}" cargo clippy "${arguments[@]}" -- -D warnings
     "${WASM_ENV[@]}" cargo clippy --profile quick "${WASM_ARGUMENTS[@]}" --package gpt2-web-probe -- -D warnings
   elif has_debian_clippy; then
-    # By its path: cargo would look for its subcommand among rustup's first.
+    # By its path: cargo would first look for the subcommand among rustup's.
     "${WASM_ENV[@]}" CARGO="$WASM_CARGO" /usr/bin/cargo-clippy clippy "${arguments[@]}" -- -D warnings
   else
     say "Debian's clippy is not here (package rust-web-clippy): the code for wasm is compiled, with warnings as errors"
@@ -73,8 +73,8 @@ test_native() {
   cargo test --locked --doc
 }
 
-# The page's types come from the Rust enums; the page must agree with them, and a strict TypeScript program with what is
-# emitted from the page.
+# The page must agree with the types that are generated from the Rust enums. A strict TypeScript program uses the types that
+# `build` writes, with both ways to resolve modules.
 check_types() {
   rm -rf target/types
   emit_types target/types
@@ -83,7 +83,7 @@ check_types() {
   npx --no-install tsc --project tests/types/tsconfig.json --module esnext --moduleResolution bundler
 }
 
-# Licences and sources of all dependencies, and what is known against them where that can be asked.
+# Licences, sources and, if the database can be reached, advisories of all dependencies.
 check_dependencies() {
   if have cargo-deny; then
     cargo deny check licenses bans sources
@@ -121,13 +121,13 @@ test_in_browser() {
     chromium) driver="CHROMEDRIVER=$CHROMEDRIVER" ;;
     firefox) driver="GECKODRIVER=$GECKODRIVER" ;;
   esac
-  # The browsers as they are called on this machine.
+  # The paths of the browsers on this machine.
   node -e '
     const settings = JSON.parse(require("fs").readFileSync("webdriver.json"));
     settings["goog:chromeOptions"].binary = process.env.CHROME;
     settings["moz:firefoxOptions"].binary = process.env.FIREFOX;
     require("fs").writeFileSync("target/webdriver.json", JSON.stringify(settings));'
-  # The runner takes whichever driver it is told of; this is a stage of its own, so nobody else misses them.
+  # The runner takes the first driver that is set. Stages are subshells, so other stages still have both.
   unset CHROMEDRIVER GECKODRIVER
   "${WASM_ENV[@]}" "$driver" "WASM_BINDGEN_USE_$2=1" \
     WASM_BINDGEN_TEST_WEBDRIVER_JSON="$PWD/target/webdriver.json" WASM_BINDGEN_TEST_TIMEOUT=600 \
@@ -141,7 +141,7 @@ test_without_simd() {
   test_in_browser chromium DEDICATED_WORKER
 }
 
-# The page of a build with --no-simd, as somebody meets it.
+# The page of a build with --no-simd.
 test_end_to_end_without_simd() {
   local SIMD=0
   linked_site quick
@@ -150,31 +150,31 @@ test_end_to_end_without_simd() {
     node --test --test-reporter=spec tests/e2e/one-file.test.mjs
 }
 
-# The states that a healthy worker never brings about.
+# States of the page that need a worker that fails.
 test_page() { node --test --test-reporter=spec --test-concurrency=1 tests/page/*.test.mjs; }
 
 test_end_to_end() {
   linked_site quick
   node scripts/onefile.mjs --site "$SITE" --out target/gpt2-web.html
-  # One file at a time: two browsers at work on two cores would only wait for each other.
+  # One file at a time: on two cores, two browsers would only slow each other down.
   GPT2_WEB_SITE=$PWD/$SITE GPT2_WEB_ONE_FILE=$PWD/target/gpt2-web.html node --test --test-reporter=spec --test-concurrency=1 \
     tests/e2e/*.test.mjs
 }
 
-# The optimised module and the page in one file as they are shipped, against the page served from the same folder.
+# The optimised module and the page in one file as they are shipped, compared with the served page.
 test_dist() {
   ./build.sh build
   GPT2_WEB_SITE=$PWD/dist GPT2_WEB_ONE_FILE=$PWD/dist/gpt2-web.html node --test --test-reporter=spec --test-concurrency=1 \
     tests/e2e/one-file.test.mjs tests/e2e/html.test.mjs
 }
 
-# test_random [N]: N random things in each browser.
+# test_random [N]: N random actions in each browser.
 test_random() {
   linked_site quick
   GPT2_WEB_RUNS=${1:-5000} GPT2_WEB_SITE=$PWD/$SITE node --test --test-reporter=spec tests/e2e/random-runs.test.mjs
 }
 
-# Models of full size, which take minutes and gigabytes of disk.
+# Models of full size: minutes, and gigabytes of disk.
 test_large() {
   linked_site quick
   GPT2_WEB_SITE=$PWD/$SITE node --test --test-reporter=spec tests/large/*.test.mjs

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Finds the tools the build needs and installs those that are missing. Sourced by build.sh.
+# Finds the tools that the build needs and installs missing ones. Sourced by build.sh.
 
 TOOLS=${XDG_CACHE_HOME:-${HOME:-$PWD/target}/.cache}/gpt2-web/tools
 PATH=$PATH:$TOOLS/bin
@@ -9,7 +9,7 @@ fail() { say "build.sh: $*"; exit 1; }
 usage_error() { say "build.sh: $*"; exit 2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# The first of the given commands or paths that is there.
+# The first of the given commands or paths that exists.
 first_of() {
   local candidate
   for candidate in "$@"; do
@@ -23,7 +23,7 @@ with_timeout() {
   if have timeout; then timeout "$@"; else "${@:2}"; fi
 }
 
-# apt_install WHY PACKAGE...: fails where there is no apt-get or no right to use it.
+# apt_install WHY PACKAGE...: fails without apt-get or the right to use it.
 apt_install() {
   local why=$1 sudo=()
   shift
@@ -33,12 +33,12 @@ apt_install() {
     sudo=(sudo -n)
   fi
   say "Installing $why (Debian packages: $*)"
-  # A fresh machine has no package lists, or lists of packages that are gone.
+  # A new machine has no package lists or outdated ones.
   { ${sudo[@]+"${sudo[@]}"} apt-get -qq update &&
     ${sudo[@]+"${sudo[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@"; } >&2
 }
 
-# cargo_install CRATE [VERSION]: into our own folder, compiled quickly rather than well.
+# cargo_install CRATE [VERSION]: installs into TOOLS, with little optimisation.
 cargo_install() {
   local crate=$1 version=${2:-} install
   say "Compiling $crate${version:+ $version} (once, a few minutes)"
@@ -46,7 +46,7 @@ cargo_install() {
     CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
     cargo install "$crate" ${version:+--version "$version"} --root "$TOOLS" --force)
   "${install[@]}" --locked >&2 && return
-  # A registry mirror may lack a version that the crate's own lock file names.
+  # A registry mirror may lack a version in the crate's lock file.
   say "Its lock file does not resolve here; again with the newest compatible dependencies"
   "${install[@]}" >&2
 }
@@ -67,14 +67,14 @@ has_debian_wasm() {
   [[ -d $sysroot/lib/rustlib/src/rust/library/std ]] && compgen -G '/usr/bin/wasm-ld*' >/dev/null
 }
 
-# The linter of Debian's Rust, which comes in a package of its own.
+# The linter of Debian's Rust is a separate package.
 has_debian_clippy() {
   [[ -x /usr/bin/cargo-clippy ]] || apt_install "Rust's linter" rust-web-clippy || true
   [[ -x /usr/bin/cargo-clippy ]]
 }
 
 debian_rust_packages() {
-  # The linker is versioned like the LLVM that this Rust was built with.
+  # The linker has the version of the LLVM that this Rust was built with.
   local llvm
   llvm=$(apt-cache depends rust-web-llvm 2>/dev/null | sed -n 's/.*llvm-\([0-9]*\)$/\1/p' | head -n 1)
   echo rustc-web cargo-web rust-web-src rust-web-llvm "lld${llvm:+-$llvm}"
@@ -101,7 +101,7 @@ need_rust() {
   fail "no Rust here compiles to WebAssembly. Install Rust from https://rustup.rs and run: rustup target add wasm32-unknown-unknown"
 }
 
-# The generator and the module must be of the same version to the last digit.
+# The generator must have exactly the version of the crate.
 need_wasm_bindgen() {
   local version tool
   version=$(locked_version wasm-bindgen)
@@ -123,7 +123,7 @@ need_node_modules() {
     fail "Node.js $(node --version) is too old. Install version 20 or newer from https://nodejs.org"
   cmp -s package-lock.json node_modules/.installed-from && return
   say "Installing the JavaScript packages of package-lock.json"
-  # No install scripts: the packages used here work without theirs.
+  # Without install scripts, which these packages do not need.
   npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2
   cp package-lock.json node_modules/.installed-from
 }
@@ -147,7 +147,7 @@ need_firefox() {
   export FIREFOX
 }
 
-# The WebDriver servers that the Rust tests in browsers go through.
+# The WebDriver servers for the Rust tests in browsers.
 need_drivers() {
   if ! CHROMEDRIVER=$(first_of "${CHROMEDRIVER:-}" chromedriver); then
     apt_install "Chromium's WebDriver server" chromium-driver || true

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Compiles the crate to WebAssembly. Sourced by build.sh, after tools.sh.
 
-# Sets what a wasm build depends on: the flags, the cargo command, and a target directory of its own for each
-# combination, so that none throws away the work of another.
+# Sets the flags, the cargo command and the target directory of a wasm build. Each combination has a separate directory, so
+# that none discards the work of another.
 wasm_environment() {
   need_rust
   WASM_RUSTFLAGS='' WASM_FLAVOUR=scalar
@@ -14,8 +14,8 @@ wasm_environment() {
   WASM_ENV=(env RUSTFLAGS="$WASM_RUSTFLAGS")
   WASM_CARGO=cargo WASM_RUSTC=rustc
   if [[ $TOOLCHAIN == debian ]]; then
-    # Debian has no compiled standard library for wasm, so it is built from source, which a stable compiler only does
-    # when told to. /usr/bin first, or a rustup in PATH takes the calls over.
+    # Debian has no compiled standard library for wasm, so it is built from source; RUSTC_BOOTSTRAP allows that with a stable
+    # compiler. /usr/bin comes first in PATH, otherwise rustup would take over the calls.
     WASM_CARGO=/usr/bin/cargo WASM_RUSTC=/usr/bin/rustc
     WASM_ENV+=(PATH="/usr/bin:$PATH" RUSTC_BOOTSTRAP=1)
     WASM_ARGUMENTS+=(-Zbuild-std=std,panic_abort)
@@ -27,15 +27,14 @@ wasm_environment() {
   fi
 }
 
-# The kernels that need relaxed SIMD, as the module WASM_RELAXED that the main one carries. Seconds, for it has no
-# dependencies.
+# Compiles the kernels that need relaxed SIMD into the module WASM_RELAXED, which the main module contains. Takes seconds.
 compile_relaxed() {
   local target=$WASM_TARGET/relaxed arguments=(--release --locked --manifest-path relaxed/Cargo.toml --target wasm32-unknown-unknown)
   [[ $TOOLCHAIN == debian ]] && arguments+=(-Zbuild-std=core,panic_abort)
   WASM_RELAXED=$PWD/$target/wasm32-unknown-unknown/release/gpt2_web_relaxed.wasm
   [[ -f $WASM_RELAXED ]] || say "Compiling the kernels for relaxed SIMD"
-  # It works in the main module's memory, and must not need any of its own, which would lie where that module's lies.
-  # That goes for a stack too: check-relaxed.mjs refuses code that uses the stack pointer, and the stack has no size.
+  # It works in the main module's memory, so its own data would overwrite that module's. The same goes for its stack:
+  # check-relaxed.mjs refuses code that uses the stack pointer, and the stack has no size.
   "${WASM_ENV[@]}" RUSTFLAGS="$WASM_RUSTFLAGS,+relaxed-simd -C link-arg=--import-memory -C link-arg=-zstack-size=0" \
     "$WASM_CARGO" build --quiet "${arguments[@]}" --target-dir "$target" >&2
   node scripts/check-relaxed.mjs "$WASM_RELAXED" >&2
@@ -55,11 +54,11 @@ compile_wasm() {
     return
   fi
   say "Compiling to WebAssembly ($TOOLCHAIN Rust, $WASM_FLAVOUR, $profile; the first time takes minutes)"
-  # The stamp is as old as the beginning of the build: an edit during it is not lost.
+  # The stamp has the time at which the build started, so an edit during the build is noticed.
   mkdir -p "$WASM_DIR"
   rm -f "$stamp"
   printf '%s\n' "$built_with" >"$stamp.new"
-  # What only tests need stays out of what is shipped.
+  # Releases have no hooks for tests.
   [[ $profile == quick ]] && hooks=(--features test-hooks)
   "${WASM_ENV[@]}" "$WASM_CARGO" build --lib --profile "$profile" "${WASM_ARGUMENTS[@]}" ${hooks[@]+"${hooks[@]}"} >&2
   # `no-modules`: a module worker does not start from a Blob on file://.
@@ -67,7 +66,7 @@ compile_wasm() {
   mv "$stamp.new" "$stamp"
 }
 
-# What the benchmark compares its figures with, as gpt2_web_probe.js and its module in PROBE_DIR. After compile_wasm.
+# Compiles the benchmark's probe: gpt2_web_probe.js and its module in PROBE_DIR. Call compile_wasm first.
 compile_probe() {
   local features=()
   [[ $WASM_FLAVOUR == simd128 ]] && features=(--features gpt2-web-probe/relaxed)
@@ -80,7 +79,7 @@ compile_probe() {
     "$WASM_TARGET/wasm32-unknown-unknown/release/gpt2_web_probe.wasm" >&2
 }
 
-# Runs wasm-opt over WASM_DIR where there is one that knows what the compiler emits; WASM_DIR becomes its result.
+# Runs wasm-opt over WASM_DIR if it is installed and new enough; WASM_DIR becomes the folder of the result.
 optimise_wasm() {
   local features=(--enable-bulk-memory --enable-mutable-globals --enable-nontrapping-float-to-int --enable-sign-ext
     --enable-reference-types --enable-multivalue --enable-simd) optimised=$WASM_DIR-opt
@@ -95,7 +94,7 @@ optimise_wasm() {
     cp "$WASM_DIR/gpt2_web.js" "$optimised/"
     wasm-opt -O3 "${features[@]}" "$WASM_DIR/gpt2_web_bg.wasm" -o "$optimised/gpt2_web_bg.wasm" >&2 || true
   fi
-  # Binaryen 108, Debian 12's, writes a module that validates and does not start; 132 is known to be good.
+  # Binaryen 108 of Debian 12 writes a module that validates and does not start; 132 works.
   if ! node scripts/check-module.mjs "$optimised" 2>/dev/null; then
     say "This wasm-opt is too old for what the compiler emits: the module stays about 5 % larger to download"
     rm -rf "$optimised"

@@ -1,15 +1,15 @@
-// The parts that the page in one file carries with it, as the client asks for them (`InlineAssets`).
+// The parts inside the page in one file, in the form that the client takes (`InlineAssets`).
 
 import catalog from '../../www/models/catalog.json';
 
 /** @typedef {import('../../www/client/worker-handle.js').InlineAssets} InlineAssets */
 /** @typedef {import('../../www/client/catalog.js').Catalog} Catalog */
 
-/** @param {string} id @returns {HTMLScriptElement} the element that holds a part */
+/** @param {string} id @returns {HTMLScriptElement} the element with a part */
 const part = (id) => /** @type {HTMLScriptElement} */ (document.getElementById(id));
 
 /**
- * @param {string} id of the element that holds the part
+ * @param {string} id of the element with the part
  * @param {(done: number, total: number) => void} [onProgress] in bytes
  * @returns {Promise<ArrayBuffer>}
  */

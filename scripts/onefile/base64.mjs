@@ -1,8 +1,8 @@
-// Bytes as base64 in lines, which HTML, mail and editors hand back as they are, and back again.
+// Bytes to base64 in lines, which HTML, mail and editors leave unchanged, and back.
 
-/** A mail server may refuse more than 998 characters in a line. Whole groups of four, so that each line decodes alone. */
+/** Characters in a line. A mail server may refuse more than 998. A multiple of four, so that each line can be decoded alone. */
 const LINE = 900;
-/** Characters that are decoded at once, about. */
+/** About how many characters are decoded at once. */
 const PART = 1 << 19;
 
 /** @param {Uint8Array} bytes @returns {string} */
@@ -12,7 +12,7 @@ export function encode(bytes) {
 }
 
 /**
- * @param {string} text what `encode` gave, with any white space around its lines
+ * @param {string} text the result of `encode`, with any white space around its lines
  * @param {number} [size] characters in a part, at least
  * @returns {Generator<Uint8Array<ArrayBuffer>, void, void>} the bytes, in parts
  */
@@ -28,7 +28,7 @@ export function* decode(text, size = PART) {
 /** @param {string} digits @returns {Uint8Array<ArrayBuffer>} */
 function bytes(digits) {
   const { fromBase64 } = /** @type {{ fromBase64?: (digits: string) => Uint8Array<ArrayBuffer> }} */ (/** @type {unknown} */ (Uint8Array));
-  // Newer than the oldest browsers the page works in.
+  // Missing in the oldest browsers that the page supports.
   if (fromBase64) return fromBase64.call(Uint8Array, digits);
   const characters = atob(digits);
   const decoded = new Uint8Array(characters.length);

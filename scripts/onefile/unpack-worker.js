@@ -1,4 +1,4 @@
-// Decodes and decompresses one part, away from the page's thread.
+// Decodes and decompresses one part in a worker, so that the page stays responsive.
 import { decode } from './base64.mjs';
 
 self.onmessage = async ({ data: { text, size } }) => {

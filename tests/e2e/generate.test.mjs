@@ -60,7 +60,7 @@ test('what cannot be understood is refused in a sentence', async () => {
     [[], /prompt is missing/],
     [['one', 'two'], /one prompt/],
     [['a', '--seed'], /--seed needs a value/],
-    [['a', '--max-token', '3'], /max_tokens/],
+    [['a', '--max-token', '3'], /no option `max_token`; did you mean `max_tokens`/],
     [['a', '--temperature', 'hot'], /temperature/],
     [['a', '--top-p', '2'], /top_p/],
     [['a', '--json', 'no such folder/record.json'], /the record could not be written: .*no such folder/],

@@ -1,4 +1,4 @@
-// What the module of relaxed kernels may be made of.
+// What the module of relaxed kernels may contain.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -34,14 +34,14 @@ function check(contents) {
   return status === 0 ? 'fine' : /Error: \S+ (.*)/.exec(stderr)?.[1] ?? stderr;
 }
 
-test('kernels that need nothing but the memory pass, with a stack pointer that they do not use', () => {
+test('kernels that need only the memory pass, even with a stack pointer that they do not use', () => {
   assert.equal(check([...TYPES, ...MEMORY, ...FUNCTIONS, ...GLOBAL, ...code(...HARMLESS)]), 'fine');
 });
 
-test('what would work in the memory of another module as if it were its own is refused', () => {
+test('a module that would overwrite the memory of another one is refused', () => {
   assert.match(check([...TYPES, ...MEMORY, ...FUNCTIONS, ...GLOBAL, ...code(...HARMLESS.slice(0, -6), 0x23, 0, 0x1a)]), /uses the stack pointer/);
   assert.match(check([...TYPES, ...MEMORY, ...FUNCTIONS, ...GLOBAL, ...code(0x41, 16, 0x24, 0)]), /uses the stack pointer/);
-  assert.match(check([...TYPES, ...MEMORY, ...section(11, [1, 0, 0x41, 0, 0x0b, 1, 7])]), /has data of its own/);
-  assert.match(check([...TYPES, ...section(5, [1, 0, 1])]), /has a memory of its own/);
+  assert.match(check([...TYPES, ...MEMORY, ...section(11, [1, 0, 0x41, 0, 0x0b, 1, 7])]), /has data \(section 11\)/);
+  assert.match(check([...TYPES, ...section(5, [1, 0, 1])]), /has a memory \(section 5\)/);
   assert.match(check([...TYPES, ...section(2, [2, 1, 0x65, 1, 0x66, 0, 0, 1, 0x65, 1, 0x6d, 2, 0, 1])]), /imports more/);
 });
