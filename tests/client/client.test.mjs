@@ -17,7 +17,7 @@ test('events arrive in order, and none after the end', async () => {
   assert.equal(text, 't0t1t2');
 });
 
-test('several events may come in one post', async () => {
+test('a message may hold several events', async () => {
   follow(({ type, id }, worker) => {
     if (type === 'generate') worker.emit([start(id), delta(id, 'a'), delta(id, 'b'), done(id, 'max_tokens')]);
   });
@@ -88,7 +88,7 @@ test('leaving the loop cancels, and the next run finds the worker free', async (
   assert.deepEqual(ScriptedWorker.started[0]?.received.map(({ type }) => type), ['generate', 'cancel', 'generate', 'cancel']);
 });
 
-test('a second run is refused as busy, and the first goes on', async () => {
+test('a second run is refused as busy, and the first one continues', async () => {
   follow(model());
   const gpt2 = new Gpt2Web({ base });
   const first = types(gpt2.generate('a'));
@@ -96,7 +96,7 @@ test('a second run is refused as busy, and the first goes on', async () => {
   assert.equal((await first).at(-1), 'done');
 });
 
-test('a panic ends the run with its text; a new worker has the model, and the next request works', async () => {
+test('a panic fails the run with its message; a new worker gets the model, and the next request works', async () => {
   const healthy = model();
   follow((request, worker) => {
     if (request.type === 'generate' && ScriptedWorker.started.length === 1) worker.emit(error(request.id, 'panic'));
@@ -126,7 +126,7 @@ test('an uncaught error of a running worker counts as a panic', async () => {
   assert.equal((await types(gpt2.generate('a'))).at(-1), 'done');
 });
 
-test('a load that panics leaves the model before it in place', async () => {
+test('after a load that panics the previous model is loaded again', async () => {
   const healthy = model();
   follow((request, worker) => {
     if (request.type === 'load' && request.name === 'bad') worker.emit(error(request.id, 'panic'));
@@ -139,7 +139,7 @@ test('a load that panics leaves the model before it in place', async () => {
   assert.deepEqual(ScriptedWorker.started[1]?.received.map((request) => request.type === 'load' && request.name), ['good', false]);
 });
 
-test('a model that cannot be loaded again is told of once, and no worker is started for ever', async () => {
+test('that a model cannot be loaded again is reported once, and no more workers are started', async () => {
   follow((request, worker) => {
     if (request.type === 'load' && ScriptedWorker.started.length === 1) return worker.emit(ready(request.id));
     worker.emit(error(request.id, request.type === 'generate' && ScriptedWorker.started.length > 1 ? 'not_loaded' : 'panic'));
@@ -152,7 +152,7 @@ test('a model that cannot be loaded again is told of once, and no worker is star
   assert.equal(ScriptedWorker.started.length, 3);
 });
 
-test('progress never runs backwards nor past its total', async () => {
+test('progress never falls and never exceeds its total', async () => {
   follow(({ id }, worker) => {
     for (const [done, total] of [[1, 4], [3, 4], [2, 4], [5, 4]]) {
       worker.emit({ type: 'progress', id, stage: 'read', done: Number(done), total: Number(total) });
@@ -182,7 +182,7 @@ test('a request that cannot be cloned is refused', async () => {
   assert.equal((await types(gpt2.generate('a'))).at(-1), 'done');
 });
 
-test('a worker that does not start, and one that the policy forbids', async () => {
+test('a worker that does not start, and a worker that the policy forbids', async () => {
   follow((_, worker) => { worker.dispatchEvent(new Event('error')); });
   const gpt2 = new Gpt2Web({ base });
   const run = types(gpt2.generate('a'));
@@ -209,7 +209,7 @@ test('unload and close', async () => {
   assert.ok(ScriptedWorker.started[1]?.terminated);
 });
 
-test('in the page that is one file, the worker gets its wasm first and nothing is fetched', async () => {
+test('in the page in one file the worker gets the wasm first, and nothing is fetched', async () => {
   follow(model());
   const assets = {
     workerSource: async () => '/* glue and worker */',
@@ -228,7 +228,7 @@ test('in the page that is one file, the worker gets its wasm first and nothing i
   assert.deepEqual(seen, [['download', 4]]);
 });
 
-test('the embedded model is fetched once, with progress in bytes; a refusal is a sentence', async () => {
+test('the embedded model is downloaded once, with progress in bytes; a refusal is a sentence', async () => {
   follow(model());
   let fetched = 0;
   /** @type {() => Response} */ let answer = () => new Response('gone', { status: 404, statusText: 'Not Found' });
@@ -243,7 +243,7 @@ test('the embedded model is fetched once, with progress in bytes; a refusal is a
   assert.deepEqual(seen, [[0, 4], [4, 4]]);
 });
 
-/** `fetch` with a server that waits until it is told to answer. */
+/** Replaces `fetch`: the server answers when the test says so. */
 function slowServer() {
   /** @type {{ signal: AbortSignal, cache: string, send: (bytes: string) => void, end: () => void }[]} */ const asked = [];
   Object.assign(globalThis, { fetch: async (/** @type {URL} */ _url, /** @type {{ signal: AbortSignal, cache: string }} */ { signal, cache }) => {
@@ -258,7 +258,7 @@ function slowServer() {
 
 const moment = () => new Promise((resolve) => setTimeout(resolve, 5));
 
-test('an embedded model that cannot be loaded is downloaded again, past the cache; a cancelled load keeps it', async () => {
+test('an embedded model that cannot be loaded is downloaded again, without the cache; a cancelled load keeps it', async () => {
   const healthy = model();
   /** @type {import('../../www/types/ErrorKind.js').ErrorKind | null} */ let refuse = 'not_a_model';
   follow((request, worker) => {
@@ -284,7 +284,7 @@ test('an embedded model that cannot be loaded is downloaded again, past the cach
   assert.deepEqual(caches, ['default', 'reload', 'reload']);
 });
 
-test('of two who wait for the embedded model one may leave; both hear of the progress', async () => {
+test('two callers wait for the embedded model, both hear progress, and one may leave', async () => {
   follow(model());
   const asked = slowServer();
   const gpt2 = new Gpt2Web({ base });
@@ -304,7 +304,7 @@ test('of two who wait for the embedded model one may leave; both hear of the pro
   assert.deepEqual([asked.length, seen], [1, [2, 4]]);
 });
 
-test('the download of the embedded model ends when all who wait for it have left, and the next one begins anew', async () => {
+test('the download of the embedded model ends when the last caller leaves, and the next one starts again', async () => {
   follow(model());
   const asked = slowServer();
   const gpt2 = new Gpt2Web({ base });
@@ -325,7 +325,7 @@ test('the download of the embedded model ends when all who wait for it have left
   await assert.rejects(gpt2.embedded({ signal: AbortSignal.abort() }), kind('cancelled'));
 });
 
-test('what is no text is refused by its name', async () => {
+test('a prompt or a name that is not a text is refused', async () => {
   const gpt2 = new Gpt2Web();
   await assert.rejects(gpt2.text(/** @type {any} */ (undefined)).next(), /the prompt must be a text, not undefined/);
   await assert.rejects(gpt2.load(/** @type {any} */ ({ files: [] })), /load needs a `name`/);

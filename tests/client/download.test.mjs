@@ -38,12 +38,12 @@ const refusal = (kind, said) => (/** @type {unknown} */ error) => {
   return true;
 };
 
-test('a file comes whole, with one request', async () => {
+test('a file takes one request', async () => {
   assert.deepEqual(await all(download('a', { body: BODY })), BODY);
   assert.deepEqual(server.asked(), ['a']);
 });
 
-test('after a broken connection only what is missing is asked for', async () => {
+test('after a broken connection only the missing bytes are requested', async () => {
   assert.deepEqual(await all(download('a', { body: BODY, breaks: [4096, 8192] })), BODY);
   const asked = server.asked();
   assert.equal(asked.length, 3);
@@ -51,16 +51,16 @@ test('after a broken connection only what is missing is asked for', async () => 
   assert.ok(offsets.every((at, index) => at > 0 && at > (offsets[index - 1] ?? 0)), String(asked));
 });
 
-test('a server without ranges sends it again, and what is here already is passed over', async () => {
+test('a server without ranges sends the whole file again, and the bytes that are here are skipped', async () => {
   assert.deepEqual(await all(download('a', { body: BODY, breaks: [9000], ranges: false })), BODY);
   assert.equal(server.asked().length, 2);
 });
 
-test('a server that cannot say that it is the same file does not continue another', async () => {
+test('without an ETag and a date an answer does not continue a file', async () => {
   await assert.rejects(all(download('a', { body: BODY, breaks: [9000], ranges: false, etag: '' })), refusal('download_failed', /cannot be continued/));
 });
 
-test('a file that changed meanwhile is never mixed with the one before', async () => {
+test('a file that changed during the download is never mixed with the previous version', async () => {
   for (const ranges of [true, false]) {
     const changing = download('a', { body: BODY, breaks: [9000], ranges });
     await changing.open();
@@ -77,7 +77,7 @@ test('a file that changed meanwhile is never mixed with the one before', async (
   }
 });
 
-test('a file that became shorter begins anew', async () => {
+test('a file that became shorter starts again', async () => {
   const shorter = BODY.slice(0, 5000);
   const changing = download('a', { body: BODY, breaks: [9000] });
   /** @type {Uint8Array<ArrayBuffer>[]} */ let parts = [];
@@ -90,7 +90,7 @@ test('a file that became shorter begins anew', async () => {
   assert.deepEqual(new Uint8Array(await new Blob(parts).arrayBuffer()), shorter);
 });
 
-test('a beginning from an earlier visit is continued', async () => {
+test('a download from an earlier visit is resumed', async () => {
   const version = { etag: '"1"', modified: null, size: BODY.length };
   const rest = download('a', { body: BODY }, { held: { version, bytes: 15_000 } });
   assert.deepEqual(await all(rest), BODY.slice(15_000));
@@ -100,16 +100,16 @@ test('a beginning from an earlier visit is continued', async () => {
   assert.deepEqual(await all(other), BODY);
 });
 
-test('a few tries, and then a sentence', async () => {
+test('after a few retries the download fails with a sentence', async () => {
   await assert.rejects(all(download('a', { body: BODY, claims: 30_000, ranges: false })), refusal('download_failed', /a failed:.*also after 3 more tries; check the connection/));
   assert.equal(server.asked().length, 4);
 });
 
-test('the tries begin anew with every byte that arrives', async () => {
+test('every byte that arrives starts the count of retries again', async () => {
   assert.deepEqual(await all(download('a', { body: BODY, breaks: Array(15).fill(1100) })), BODY);
 });
 
-test('a busy server is asked again', async () => {
+test('a request to a busy server is repeated', async () => {
   assert.deepEqual(await all(download('a', { body: BODY, busy: [503, 429] })), BODY);
   await assert.rejects(all(download('a', { body: BODY, busy: [503, 503, 503, 503, 503] })), refusal('download_failed', /answered 503/));
 });
@@ -121,19 +121,19 @@ test('a compressed answer has no total', async () => {
   assert.equal(packed.version.size, null);
 });
 
-test('a compressed answer that breaks off is not continued in its middle', async () => {
+test('a compressed answer that breaks off starts again', async () => {
   const text = noise(3000).join(' ');
   const packed = download('a', { body: text, gzip: true, breaks: [600] });
   assert.equal(new TextDecoder().decode(await all(packed)), text);
   assert.deepEqual(server.asked(), ['a', 'a']);
 });
 
-test('an answer without a length ends where it ends', async () => {
+test('an answer without a length is complete when it ends', async () => {
   const endless = download('a', { body: BODY, chunked: true });
   assert.deepEqual(await all(endless), BODY);
 });
 
-test('404, 401, 403 and other refusals are sentences, and are not asked again', async () => {
+test('404, 401, 403 and other refusals are sentences, and are not retried', async () => {
   const gone = new Download(server.url('nowhere'), { backoff });
   assert.equal(await gone.open(), false);
   assert.match(gone.notFound().message, /the download of nowhere failed: 127\.0\.0\.1:\d+ answered 404: there is no such file/);
@@ -144,7 +144,7 @@ test('404, 401, 403 and other refusals are sentences, and are not asked again', 
   assert.equal(server.asked().length, 1);
 });
 
-test('Hugging Face answers alike to what is private and to what is not there', async () => {
+test('Hugging Face gives one answer for private and for missing repositories', async () => {
   const own = globalThis.fetch;
   try {
     globalThis.fetch = async () => new Response('', { status: 401 });
@@ -156,17 +156,17 @@ test('Hugging Face answers alike to what is private and to what is not there', a
   }
 });
 
-test('an HTML page in place of the file is named as such, by its type and by how it begins', async () => {
+test('an HTML page instead of the file is recognised by its type and by its first bytes', async () => {
   await assert.rejects(all(download('a', { body: '<p>Sign in', headers: { 'content-type': 'text/html; charset=utf-8' } })), refusal('not_a_model', /HTML page/));
   await assert.rejects(all(download('a', { body: '\n<!DOCTYPE html><p>Sign in' })), refusal('not_a_model', /HTML page/));
 });
 
-test('a server that is not there', async () => {
-  const nobody = new Download(new URL('http://127.0.0.1:9/a'), { backoff });
-  await assert.rejects(all(nobody), refusal('download_failed', /127\.0\.0\.1:9 cannot be reached.*CORS/));
+test('a server that cannot be reached', async () => {
+  const unreachable = new Download(new URL('http://127.0.0.1:9/a'), { backoff });
+  await assert.rejects(all(unreachable), refusal('download_failed', /127\.0\.0\.1:9 cannot be reached.*CORS/));
 });
 
-test('a cancel ends it before the answer, in the middle, and in a pause; the connection closes', async () => {
+test('a cancel ends a download before the answer, in the middle, and in a pause; the connection closes', async () => {
   const before = new AbortController();
   before.abort();
   await assert.rejects(all(download('a', { body: BODY }, { signal: before.signal })), refusal('cancelled', /cancelled/));
@@ -197,14 +197,14 @@ test('a server that does not answer counts as a broken connection', async () => 
   assert.equal(server.asked().length, 2);
 });
 
-test('leaving the bytes closes the connection', async () => {
+test('leaving the loop over the bytes closes the connection', async () => {
   const left = download('left', { body: BODY, pause: 20 });
   await left.open();
   for await (const _ of left.chunks()) break;
   await server.closing('left');
 });
 
-test('whether a file is unchanged: yes, no, and cannot be told', async () => {
+test('a file is unchanged, changed, or that is unknown', async () => {
   paths['a'] = { body: BODY };
   const version = { etag: '"1"', modified: null, size: BODY.length };
   assert.equal(await unchanged(server.url('a'), version), true);
@@ -227,12 +227,12 @@ async function anew(download, seen = () => {}) {
   return { bytes: new Uint8Array(await new Blob(parts).arrayBuffer()), restarts };
 }
 
-test('a connection that is cut behind the last byte costs nothing', async () => {
+test('a connection that is cut after the last byte costs nothing', async () => {
   assert.deepEqual(await all(download('a', { body: BODY, cut: true })), BODY);
   assert.deepEqual(server.asked(), ['a']);
 });
 
-test('of a length that was not told, a server that has nothing more says that it was all', async () => {
+test('if the length is unknown, a 416 says that all bytes are here', async () => {
   for (const tells of [true, false]) {
     const { bytes, restarts } = await anew(download('a', { body: BODY, chunked: true, cut: true, tells }));
     assert.deepEqual(bytes, BODY);
@@ -240,7 +240,7 @@ test('of a length that was not told, a server that has nothing more says that it
   }
 });
 
-test('a download that has to begin anew again and again ends with a sentence', async () => {
+test('a download that has to start again and again fails with a sentence', async () => {
   const endless = download('a', { body: BODY, chunked: true, cut: true, etag: '' });
   await assert.rejects(anew(endless), refusal('download_failed', /start again 3 times.*load it again later/));
   let version = 0;
@@ -249,7 +249,7 @@ test('a download that has to begin anew again and again ends with a sentence', a
   await assert.rejects(anew(changing), refusal('download_failed', /start again 3 times/)).finally(() => { server.onRequest = undefined; });
 });
 
-test('what is here whole from an earlier visit is only looked at', async () => {
+test('of a file that is complete from an earlier visit only the last byte is requested', async () => {
   const version = { etag: '"1"', modified: null, size: BODY.length };
   const held = { version, bytes: BODY.length };
   assert.deepEqual(await all(download('a', { body: BODY }, { held })), new Uint8Array());
@@ -259,7 +259,7 @@ test('what is here whole from an earlier visit is only looked at', async () => {
   assert.deepEqual([bytes, restarts], [BODY.slice(7), 1]);
 });
 
-test('a part from another place is never taken for the rest', async () => {
+test('a range that starts elsewhere is never taken for the rest', async () => {
   const wrong = download('a', { body: BODY, breaks: [9000] });
   const { bytes, restarts } = await anew(wrong, (received) => {
     if (received > 8000 && server.asked().length === 1) paths['a'] = { body: BODY, headers: { 'content-range': `bytes 5-${BODY.length - 1}/${BODY.length}` } };
@@ -267,14 +267,14 @@ test('a part from another place is never taken for the rest', async () => {
   assert.deepEqual([bytes, restarts], [BODY, 1]);
 });
 
-test('a weak ETag continues the same file, and not another', async () => {
+test('a weak ETag continues the same file, but not another one', async () => {
   assert.deepEqual(await all(download('a', { body: BODY, breaks: [9000], etag: 'W/"1"' })), BODY);
   const { restarts } = await anew(download('a', { body: BODY, etag: 'W/"2"' }, { held: { version: { etag: 'W/"1"', modified: null, size: BODY.length }, bytes: 9000 } }));
   assert.equal(restarts, 1);
 });
 
-test('a length that is too small takes nothing away', async () => {
-  // As a browser sees a compressed answer of another origin: the length of what was sent, and not that it was compressed.
+test('a length that is too small loses no byte', async () => {
+  // For a compressed answer of another origin, a browser shows the compressed length, but not that it is compressed.
   const own = globalThis.fetch;
   try {
     globalThis.fetch = async () => new Response(BODY, { headers: { 'content-length': '700' } });
@@ -286,7 +286,7 @@ test('a length that is too small takes nothing away', async () => {
   }
 });
 
-test('what is plainly no model is refused by its first bytes, and a login page that the address led to is named', async () => {
+test('files of other formats are refused by their first bytes, and a redirect to a login page is named', async () => {
   for (const [body, said] of /** @type {[string, RegExp][]} */ ([
     ['version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n', /Git LFS pointer/], ['PK\x03\x04…', /ZIP archive.*pytorch_model\.bin/], ['<html><p>Sign in', /HTML page/],
   ])) {
@@ -297,14 +297,14 @@ test('what is plainly no model is refused by its first bytes, and a login page t
   await assert.rejects(all(download('a', { status: 302, headers: { location: '/login?next=a' } })), refusal('not_a_model', /HTML page.*after a redirect to http:.*\/login\)/));
 });
 
-test('what failed is told with the whole address', async () => {
+test('an error has the full address', async () => {
   paths['deep/er/a.gguf'] = { status: 403, body: '' };
   for (const [address, status] of /** @type {const} */ ([[server.url('deep/er/a.gguf'), 403], [server.url('deep/er/b.gguf'), 404]])) {
     await assert.rejects(all(new Download(address, { backoff })), (cause) => String(cause).includes(`${status}`) && String(cause).includes(address.href));
   }
 });
 
-test('the length of a compressed form, which another origin does not show to be one, is no change', async () => {
+test('the length of a compressed form from another origin is not a change', async () => {
   const own = globalThis.fetch;
   try {
     for (const [headers, type, expected] of /** @type {[{ [name: string]: string }, string, boolean][]} */ ([

@@ -1,4 +1,4 @@
-/** Downloads that end early: refused before the weights come, cancelled, or with a listener or a store that fails. */
+/** Downloads that end early: refused before the weights, cancelled, or with a listener or a store that fails. */
 
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
@@ -37,7 +37,7 @@ beforeEach(() => {
 });
 
 const store = () => new ModelStore({ root: async () => /** @type {any} */ (folder), piece: 4096 });
-/** No storage: what `getDirectory` does in a private window. */
+/** No storage: `getDirectory` fails like in a private window. */
 const nowhere = () => new ModelStore({ root: async () => { throw new DOMException('no', 'SecurityError'); } });
 const address = () => server.url('m/model.safetensors');
 /** A repository on the hostile server. @param {boolean} [listed] whether it tells what it has */
@@ -57,7 +57,7 @@ const refusal = (kind, said) => (/** @type {unknown} */ cause) => {
   return true;
 };
 
-test('a repository whose weights are in another form is told which, and what to do', async () => {
+test('for a repository with weights in another format the error names it, and says what to do', async () => {
   delete paths['m/model.safetensors'];
   for (const [file, said] of /** @type {[string, RegExp][]} */ ([
     ['pytorch_model.bin', /pytorch_model\.bin.*pickle.*save_pretrained/], ['pytorch_model.bin.index.json', /sharded PyTorch pickles.*save_pretrained/], ['tf_model.h5', /TensorFlow.*save_pretrained/],
@@ -83,7 +83,7 @@ test('a repository whose weights are in another form is told which, and what to 
   assert.deepEqual(folder.paths, []);
 });
 
-test('a model whose tokenizer is of another kind is refused before its weights come, and nothing is kept', async () => {
+test('a model with another kind of tokenizer is refused before the weights are downloaded, and nothing is stored', async () => {
   for (const [vocab, file, said] of /** @type {[number, string, RegExp][]} */ ([
     [300, 'vocab.txt', /only vocab\.txt \(WordPiece.*tokenizer\.json.*300/], [32_000, 'spiece.model', /spiece\.model \(SentencePiece/], [32_000, 'tokenizer.model', /tokenizer\.model/],
     [250_002, 'sentencepiece.bpe.model', /250002/], [300, 'README.md', /has no tokenizer that this program reads: .*50257 tokens.*300/],
@@ -97,14 +97,14 @@ test('a model whose tokenizer is of another kind is refused before its weights c
   }
 });
 
-test('a vocabulary without its merges is refused before the weights come, and nothing is kept', async () => {
+test('a vocabulary without merges is refused before the weights are downloaded, and nothing is stored', async () => {
   paths['m/vocab.json'] = { body: '{}' };
   await assert.rejects(fetching().run(), refusal('bad_tokenizer', /vocab\.json.*no merges\.txt.*give/));
   assert.equal(weightsAsked(), 0);
   assert.deepEqual(folder.paths, []);
 });
 
-test('GPT-2\'s tokenizer is left to fit: its own vocabulary, one that was rounded up, one not told, and a model with a tokenizer', async () => {
+test('accepted vocabularies: GPT-2\'s, GPT-2\'s padded, one of unknown size, and any with a tokenizer', async () => {
   paths['m/vocab.txt'] = { body: 'x' };
   for (const config of ['{"vocab_size":50257}', '{}', '{', '7', '{"vocab_size":"many"}', '\ufeff{"vocab_size":50257}']) {
     paths['m/config.json'] = { body: config, etag: `"${config.length}"` };
@@ -117,13 +117,13 @@ test('GPT-2\'s tokenizer is left to fit: its own vocabulary, one that was rounde
   await fetching({ store: nowhere() }).run();
 });
 
-test('a model of another kind is refused before its weights come', async () => {
+test('a model of another kind is refused before the weights are downloaded', async () => {
   paths['m/config.json'] = { body: '{"model_type":"bert","vocab_size":30522}' };
   await assert.rejects(fetching().run(), refusal('unsupported_model', /type bert.*only GPT-2/));
   assert.deepEqual([weightsAsked(), folder.paths], [0, []]);
 });
 
-test('an address that ends in a slash, or in a name that the store could take for its own', async () => {
+test('an address that ends in a slash, or in a name that the store uses', async () => {
   const gpt2 = new Gpt2Web({ base: 'http://localhost/', store: store() });
   for (const path of ['model', 'x/', 'entry', 'model.json', 'a.0', `${'n'.repeat(200)}.gguf`, '%E6%A8%A1.gguf']) {
     paths[path] = { body: `weights of ${path}` };
@@ -134,7 +134,7 @@ test('an address that ends in a slash, or in a name that the store could take fo
   for (const { id } of listed) await gpt2.loadStored(id);
 });
 
-test('a listener that throws ends the download, and its own error is what the caller gets', async () => {
+test('a listener that throws ends the download, and the caller gets its error', async () => {
   for (const mine of [new Error('my own mistake'), new Gpt2Error('download_failed', 'mine'), new DOMException('mine', 'AbortError'), 'mine']) {
     for (const [models, at] of /** @type {[ModelStore, number][]} */ ([[store(), 0], [store(), 1], [store(), 6000], [nowhere(), 1], [nowhere(), 6000]])) {
       server.closed.clear();
@@ -151,7 +151,7 @@ test('a listener that throws ends the download, and its own error is what the ca
   }
 });
 
-test('the embedded model goes on after a broken connection, and is refused by its first bytes', async () => {
+test('the embedded model resumes after a broken connection, and is refused by its first bytes', async () => {
   const path = 'models/fairy-12m-q8_0.gguf';
   paths[path] = { body: '<!doctype html>' };
   const gpt2 = new Gpt2Web({ base: server.url(''), store: nowhere() });
@@ -190,7 +190,7 @@ test('a cancel does not wait for the store, and closes the connection', async ()
   await server.closing('m/model.safetensors');
 });
 
-test('a cancel ends the wait for a next try, for an answer, and before anything is asked', async () => {
+test('a cancel ends the wait for a retry or an answer, and works before the first request', async () => {
   paths['m/config.json'] = { busy: [503, 503, 503] };
   const pausing = new AbortController();
   server.onRequest = () => { pausing.abort(); };
@@ -205,7 +205,7 @@ test('a cancel ends the wait for a next try, for an answer, and before anything 
   assert.deepEqual([server.requests, folder.paths], [[], []]);
 });
 
-test('a store that fails at any moment costs the keeping and nothing else', async () => {
+test('if the store fails at any moment, the model is still loaded', async () => {
   let calls = 0;
   const failing = (/** @type {number} */ from) => {
     const models = store();
@@ -231,14 +231,14 @@ test('a store that fails at any moment costs the keeping and nothing else', asyn
   }
 });
 
-test('a kept model that cannot be read is downloaded, and stays', async () => {
+test('a stored model that cannot be read is downloaded, and stays', async () => {
   await fetching().run();
   const kept = folder.paths;
   const { getFileHandle } = MemoryFolder.prototype;
   let reads = 0;
   try {
     MemoryFolder.prototype.getFileHandle = async function handle(...given) {
-      // The entry says that it is whole; then the disk goes.
+      // The entry says that the model is complete; then the disk fails.
       if (/\.0$/.test(String(given[0])) && ++reads > 2) throw new DOMException('the disk is gone', 'NotReadableError');
       return getFileHandle.apply(this, given);
     };
@@ -256,7 +256,7 @@ test('a kept model that cannot be read is downloaded, and stays', async () => {
   assert.deepEqual(folder.paths, kept);
 });
 
-test('a cleanup that fails never hides the cause', async () => {
+test('a failed cleanup never hides the cause', async () => {
   const models = store();
   models.remove = async () => { throw new Gpt2Error('storage_failed', 'the disk is gone'); };
   models.delete = models.remove;
@@ -267,7 +267,7 @@ test('a cleanup that fails never hides the cause', async () => {
   await assert.rejects(new Gpt2Web({ base: 'http://localhost/', store: models }).loadUrl(server.url('x.gguf')), refusal('damaged_model', /./));
 });
 
-test('a file that changed while nothing can be deleted any more is never mixed with the one before', async () => {
+test('a changed file is never mixed with the previous version, even if nothing can be deleted', async () => {
   const changed = WEIGHTS.map((byte) => byte ^ 255);
   paths['m/model.safetensors'] = { body: WEIGHTS, breaks: [9000] };
   const removing = MemoryFolder.prototype.removeEntry;
@@ -282,7 +282,7 @@ test('a file that changed while nothing can be deleted any more is never mixed w
   }
 });
 
-test('a download that was whole when its tab was closed is not fetched again', async () => {
+test('a download that was complete when its tab was closed is not repeated', async () => {
   const place = await store().open(addresses(server.url('x.gguf')).id, 'x');
   const file = await place.file('x.gguf');
   await file.begin(server.url('x.gguf').href, { etag: '"1"', modified: null, size: WEIGHTS.length });

@@ -32,7 +32,7 @@ beforeEach(() => {
 });
 
 const store = (piece = 4096) => new ModelStore({ root: async () => /** @type {any} */ (folder), piece });
-/** No storage: what `getDirectory` does in a private window. */
+/** No storage: `getDirectory` fails like in a private window. */
 const nowhere = () => new ModelStore({ root: async () => { throw new DOMException('no', 'SecurityError'); } });
 const address = () => server.url('m/model.safetensors');
 /** @param {ModelStore} [models] */
@@ -71,7 +71,7 @@ const refusal = (kind, said) => (/** @type {unknown} */ cause) => {
   return true;
 };
 
-test('a model is downloaded with what lies beside it, each address once, and is there the next time', async () => {
+test('a model is downloaded with its companions, each address once, and is stored for the next time', async () => {
   const gpt2 = client();
   /** @type {[string, number, number | null][]} */ const seen = [];
   const loaded = await gpt2.loadUrl(address(), { precision: 'q8_0', onProgress: ({ stage, done, total }) => seen.push([stage, done, total]) });
@@ -94,7 +94,7 @@ test('a model is downloaded with what lies beside it, each address once, and is 
   assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
 });
 
-test('a model that changed on the server is downloaded again; without the server the stored one will do', async () => {
+test('a model that changed on the server is downloaded again; without the server the stored one is used', async () => {
   const gpt2 = client();
   await gpt2.loadUrl(address());
   const other = WEIGHTS.map((byte) => byte ^ 255);
@@ -107,7 +107,7 @@ test('a model that changed on the server is downloaded again; without the server
   assert.equal((await gpt2.store.list()).length, 1);
 });
 
-test('the pieces that arrived before the connection broke for good are where the next visit goes on', async () => {
+test('the next visit resumes after the pieces that arrived before the download failed', async () => {
   paths['m/model.safetensors'] = { body: WEIGHTS, breaks: [9000, 0, 0] };
   const fetch = () => new ModelDownload(addresses(address()), { store: store(), backoff: [1, 1] });
   await assert.rejects(fetch().run(), refusal('download_failed', /model\.safetensors from 127.*connection|terminated/));
@@ -120,7 +120,7 @@ test('the pieces that arrived before the connection broke for good are where the
   assert.match(server.asked().join(), /m\/model\.safetensors bytes=[89]\d{3}-$/);
 });
 
-test('what is no model is never kept: 404, an HTML page, a cut file, and what the worker refuses as such', async () => {
+test('files that are no model are never kept: a 404, an HTML page, a cut file, and what the worker refuses', async () => {
   const gpt2 = client();
   /** @type {[import('../support/hostile-server.mjs').Behaviour | undefined, RegExp][]} */ const cases = [
     [undefined, /answered 404/], [{ status: 403, body: '' }, /403/], [{ body: '<html>', headers: { 'content-type': 'text/html' } }, /HTML page/],
@@ -140,7 +140,7 @@ test('what is no model is never kept: 404, an HTML page, a cut file, and what th
   assert.deepEqual(folder.paths, []);
 });
 
-test('a model that is only too large stays', async () => {
+test('a model that is too large for the memory stays stored', async () => {
   follow(reading(({ id }, worker) => worker.emit(error(id, 'out_of_memory'))));
   await assert.rejects(client().loadUrl(address()), refusal('out_of_memory', /./));
   assert.equal((await store().list())[0]?.complete, true);
@@ -157,7 +157,7 @@ test('without storage the weights stream into the worker, each address once, wit
   assert.ok(!stages.includes('read') || stages.indexOf('read') > stages.lastIndexOf('download'), 'one stage at a time');
 });
 
-test('a stream that breaks goes on; one that breaks for good is told by its own sentence', async () => {
+test('a broken stream continues; if it fails, the error is that of the download', async () => {
   paths['m/model.safetensors'] = { body: WEIGHTS, breaks: [9000] };
   await client(nowhere()).loadUrl(address());
   assert.deepEqual(read.get('model.safetensors'), WEIGHTS);
@@ -165,7 +165,7 @@ test('a stream that breaks goes on; one that breaks for good is told by its own 
   await assert.rejects(client(nowhere()).loadUrl(address()), refusal('download_failed', /cannot be continued/));
 });
 
-test('a quota that ends in the middle: no second download, and nothing is left', async () => {
+test('if the quota is reached during the download, nothing is downloaded twice, and nothing is left', async () => {
   for (const quota of [400, 9000, 14_000]) {
     read.clear();
     server.requests.length = 0;
@@ -181,7 +181,7 @@ test('a quota that ends in the middle: no second download, and nothing is left',
   }
 });
 
-test('a cancel while downloading, with and without storage, leaves nothing and closes the connection', async () => {
+test('a cancelled download, with and without storage, leaves nothing and closes the connection', async () => {
   for (const models of [store(), nowhere()]) {
     server.closed.clear();
     paths['m/model.safetensors'] = { body: WEIGHTS, pause: 5 };
@@ -196,7 +196,7 @@ test('a cancel while downloading, with and without storage, leaves nothing and c
   }
 });
 
-test('a cancel while a kept model is checked for changes leaves the model', async () => {
+test('a cancel while a stored model is checked for changes leaves the model', async () => {
   await client().loadUrl(address());
   const kept = folder.paths;
   for (const early of [true, false]) {
@@ -209,7 +209,7 @@ test('a cancel while a kept model is checked for changes leaves the model', asyn
   }
 });
 
-/** The locks that tabs share, where the runtime has none. */
+/** Web Locks for a runtime without them. */
 function shareLocks() {
   /** @type {Map<string, Promise<unknown>>} */ const last = new Map();
   const locks = {
@@ -238,7 +238,7 @@ function shareLocks() {
   return () => void (own ? Object.defineProperty(globalThis, 'navigator', own) : Reflect.deleteProperty(globalThis, 'navigator'));
 }
 
-test('a second tab that waits for the same model and is cancelled, or deletes it, leaves the download of the first', async () => {
+test('a second tab that waits for the same model and is cancelled, or deletes it, does not disturb the download', async () => {
   const restore = shareLocks();
   try {
     paths['m/model.safetensors'] = { body: WEIGHTS, pause: 5 };
@@ -266,7 +266,7 @@ test('a second tab that waits for the same model and is cancelled, or deletes it
   }
 });
 
-test('what was stored and is gone is never a gap in the weights', async () => {
+test('a stored part that was deleted is never a gap in the weights', async () => {
   folder = new MemoryFolder({ quota: 14_000, used: 0 });
   paths['m/model.safetensors'] = { body: WEIGHTS, pause: 1 };
   const fetched = await new ModelDownload(addresses(address()), { store: store() }).run();
@@ -308,7 +308,7 @@ test('a repository: its model, its shards, or a sentence', async () => {
   await assert.rejects(fetch(), refusal('download_failed', /owner\/name has no model\.safetensors and no model\.safetensors\.index\.json/));
 });
 
-test('what changes a tokenizer comes with it, and not without it', async () => {
+test('files that change a tokenizer are downloaded only with a tokenizer', async () => {
   for (const name of ['generation_config', 'added_tokens', 'tokenizer_config', 'special_tokens_map']) paths[`m/${name}.json`] = { body: '{}' };
   await client(nowhere()).loadUrl(address());
   assert.deepEqual([...read.keys()], ['config.json', 'generation_config.json', 'vocab.json', 'merges.txt', 'added_tokens.json', 'tokenizer_config.json', 'special_tokens_map.json', 'model.safetensors']);
@@ -318,7 +318,7 @@ test('what changes a tokenizer comes with it, and not without it', async () => {
   assert.deepEqual(files.map(({ name }) => name), ['config.json', 'generation_config.json', 'model.safetensors']);
 });
 
-test('a neighbour that the server does not give is absent, with a notice; one that breaks off is not', async () => {
+test('a companion that the server refuses counts as absent, with a notice; one that breaks off does not', async () => {
   for (const models of [store(), nowhere()]) {
     paths['m/tokenizer.json'] = { status: 403, body: '' };
     paths['m/added_tokens.json'] = { body: '<!doctype html>' };
@@ -342,7 +342,7 @@ test('two files of one repository are two models', async () => {
   }
 });
 
-test('a checksum that does not fit drops the file, and the model before stays', async () => {
+test('a wrong checksum deletes the file, and the present model stays', async () => {
   const gpt2 = client();
   await gpt2.load({ name: 'before', files: [{ name: 'before.gguf', bytes: new Uint8Array(4) }] });
   let unloads = 0;
@@ -357,7 +357,7 @@ test('a checksum that does not fit drops the file, and the model before stays', 
   assert.equal((await gpt2.loadUrl(address(), { sha256: '00' })).model.sha256, '00');
 });
 
-test('after a panic a stored model is read again; one that is not kept is not downloaded unasked', async () => {
+test('after a panic a stored model is loaded again; one that is not stored is not downloaded', async () => {
   for (const models of [store(), nowhere()]) {
     server.requests.length = 0;
     follow((request, worker) => {
@@ -369,13 +369,13 @@ test('after a panic a stored model is read again; one that is not kept is not do
     const asked = server.asked().length;
     await assert.rejects(gpt2.text('a').next(), refusal('panic', /./));
     const [stored] = await models.list();
-    // `busy` is what the new worker says: it has the model.
+    // The new worker answers `busy`, so it has the model.
     await assert.rejects(gpt2.text('a').next(), stored ? refusal('busy', /./) : refusal('not_loaded', /not saved in this browser/));
     assert.equal(server.asked().length, asked);
   }
 });
 
-test('bytes from JavaScript, in every form; no contents is a sentence', async () => {
+test('bytes may have every form; a file without contents is a sentence', async () => {
   const gpt2 = client();
   const bytes = Uint8Array.from([0, 71, 71, 85, 70, 0]);
   for (const file of [new File([bytes.subarray(1, 5)], 'm.gguf'), { name: 'm.gguf', blob: new Blob([bytes.subarray(1, 5)]) },
@@ -391,7 +391,7 @@ test('notices of the worker come with the model', async () => {
   assert.deepEqual((await client().load({ name: 'm', files: [{ name: 'm.gguf', bytes: new Uint8Array(4) }] })).notices, ['heads were guessed']);
 });
 
-test('stored models can be deleted, one and all', async () => {
+test('one stored model can be deleted, or all', async () => {
   const gpt2 = client();
   await gpt2.loadUrl(address());
   paths['n.gguf'] = { body: WEIGHTS };
@@ -425,7 +425,7 @@ test('a folder that cannot be read hides neither the cause of a failure nor the 
   assert.equal((await store().list()).length, 1);
 });
 
-test('a stored model is known by its source, for the checksum when its download goes on', () => {
+test('a stored model is found in the catalogue by its source', () => {
   const catalog = /** @type {any[]} */ ([{ name: 'own', files: ['x.gguf'] }, { name: 'a', repo: 'o/a', revision: 'v1', files: ['c.json', 'w'] }, { name: 'b', repo: 'o/b', files: ['w'] }]);
   for (const { name, repo, revision, files } of catalog.slice(1)) {
     assert.equal(known.entryFrom(catalog, repository(repo, { ...(revision && { revision }), files }).id)?.name, name);

@@ -1,4 +1,4 @@
-/** What the client does with requests that meet: order, sharing, wrong arguments, the end of everything. */
+/** Requests at the same time: order, sharing, wrong arguments, and how everything ends. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ const received = (worker = 0) => ScriptedWorker.started[worker]?.received.map(({
 /** The first event of a run that goes on. @param {AsyncIterator<{ type: string }>} run */
 const begun = async (run) => (await run.next()).value?.type;
 
-/** `fetch` of a server that never ends its answer. */
+/** Replaces `fetch`: the server never ends its answer. */
 function endless() {
   /** @type {AbortSignal[]} */ const signals = [];
   /** @type {() => void} */ let asked = () => {};
@@ -44,7 +44,7 @@ test('a run after one that was aborted waits for its end', async () => {
   await next.return();
 });
 
-test('a run after one that was left waits for its end, even where the old one waited for an event', async () => {
+test('a run after one that was left waits for its end, even if that one was waiting for an event', async () => {
   follow((request, worker) => {
     if (request.type === 'generate') worker.emit(start(request.id));
     if (request.type === 'cancel') worker.emit(done(request.id, 'cancelled'));
@@ -60,7 +60,7 @@ test('a run after one that was left waits for its end, even where the old one wa
   await next.return();
 });
 
-test('of many runs in a row, each of which is aborted for the next, the last one runs', async () => {
+test('many runs in a row, each aborted for the next one: the last one runs', async () => {
   follow(model());
   const gpt2 = new Gpt2Web({ base });
   /** @type {Promise<string[]>[]} */ const runs = [];
@@ -91,7 +91,7 @@ test('a load and an unload after a run that was aborted wait for its end', async
   }
 });
 
-test('equal loads at once are one, which each may leave; an unequal one is busy', async () => {
+test('equal loads at the same time are one, which each caller may leave; a different one is busy', async () => {
   /** @type {() => void} */ let answer = () => {};
   follow((request, worker) => {
     if (request.type !== 'load') return;
@@ -112,7 +112,7 @@ test('equal loads at once are one, which each may leave; an unequal one is busy'
   assert.deepEqual([received(), seen], [['load'], [1, 1]]);
 });
 
-test('the embedded model loaded twice at once is loaded once', async () => {
+test('two loads of the embedded model at the same time are one', async () => {
   follow(model());
   let fetched = 0;
   Object.assign(globalThis, { fetch: async () => (fetched++, new Response('GGUF')) });
@@ -122,7 +122,7 @@ test('the embedded model loaded twice at once is loaded once', async () => {
   assert.deepEqual([fetched, received()], [1, ['load']]);
 });
 
-test('a load that was cancelled is waited for by the next, also an equal one', async () => {
+test('a load after a cancelled one waits for its end, also if both are equal', async () => {
   follow((request, worker) => {
     if (request.type === 'cancel') worker.emit(error(request.id, 'cancelled'));
     else if (request.type === 'load' && ScriptedWorker.started[0]?.received.some(({ type }) => type === 'cancel')) worker.emit(ready(request.id));
@@ -137,7 +137,7 @@ test('a load that was cancelled is waited for by the next, also an equal one', a
   assert.deepEqual(received(), ['load', 'cancel', 'load']);
 });
 
-test('what the caller\'s own callback throws reaches the caller, and the load ends', async () => {
+test('an error in the caller\'s callback reaches the caller and ends the load', async () => {
   const mine = new Error('my own mistake');
   const onProgress = () => { throw mine; };
   /** @type {(type: string) => void} */ let heard = () => {};
@@ -155,7 +155,7 @@ test('what the caller\'s own callback throws reaches the caller, and the load en
   assert.ok(server.signals.every((signal) => signal.aborted));
 });
 
-test('close ends downloads and whatever goes on; later calls make no request', async () => {
+test('close ends downloads, loads and runs; later calls make no request', async () => {
   follow(model({ endless: true }));
   for (const load of /** @type {((gpt2: Gpt2Web) => Promise<unknown>)[]} */ ([(gpt2) => gpt2.loadUrl('https://host/m.gguf'), (gpt2) => gpt2.loadEmbedded(), (gpt2) => gpt2.embedded()])) {
     const { signals, first } = endless();
@@ -201,11 +201,11 @@ test('wrong arguments are refused before anything starts', async () => {
   gpt2.close();
 });
 
-test('files are taken as a list of any kind, or as one', async () => {
+test('files may be any kind of list, or one file', async () => {
   follow(model());
   const gpt2 = new Gpt2Web({ base });
   const file = new File(['GGUF'], 'a.gguf');
-  const list = { 0: file, length: 1, * [Symbol.iterator]() { yield file; } }; // as a FileList
+  const list = { 0: file, length: 1, * [Symbol.iterator]() { yield file; } }; // like a FileList
   const shared = new Uint8Array(new SharedArrayBuffer(4));
   for (const given of [file, [file], new Set([file]), list, { name: 'a.gguf', blob: new Blob(['x']) }, { name: 'a.gguf', bytes: shared }, Object.assign(new Blob(['x']), { name: 'a.gguf' })]) {
     await gpt2.load({ name: 'm', files: /** @type {any} */ (given) });
@@ -213,7 +213,7 @@ test('files are taken as a list of any kind, or as one', async () => {
   for (const request of ScriptedWorker.started[0]?.received ?? []) assert.ok(request.type === 'load' && request.files[0]?.name === 'a.gguf' && Object.keys(request.files[0]).length === 2);
 });
 
-test('a tokenizer is lent when the worker asks for it; why there is none is told', async () => {
+test('the worker gets a tokenizer if it asks for one; if there is none, the error says why', async () => {
   const lending = () => follow((request, worker) => {
     if (request.type === 'load') worker.emit({ type: 'needs_tokenizer', id: request.id });
     if (request.type === 'provide_tokenizer') worker.emit(ready(request.id));
@@ -230,7 +230,7 @@ test('a tokenizer is lent when the worker asks for it; why there is none is told
     (cause) => kind('download_failed')(cause) && /m comes without a tokenizer.*http:\/\/localhost\/folder\/models\/fairy/.test(String(cause)));
 });
 
-test('a model that fits only alone: the old one goes first, with a notice, and comes back if the new one fails', async () => {
+test('if two models do not fit, the old one is freed with a notice, and loaded again if the new one fails', async () => {
   for (const fails of [false, true]) {
     follow((request, worker) => {
       if (request.type !== 'load') return;
@@ -250,7 +250,7 @@ test('a model that fits only alone: the old one goes first, with a notice, and c
   }
 });
 
-test('the SHA-256 that comes after a load is filled in, and told', async () => {
+test('a SHA-256 that arrives after the load is filled in and announced', async () => {
   follow((request, worker) => {
     if (request.type !== 'load') return;
     const event = /** @type {any} */ (ready(request.id));
@@ -264,7 +264,7 @@ test('the SHA-256 that comes after a load is filled in, and told', async () => {
   assert.equal(loaded.model.sha256, 'abc');
 });
 
-test('a run that failed hands over its record', async () => {
+test('the error of a failed run has its record', async () => {
   const { record } = /** @type {any} */ (done(1, 'eos'));
   follow((request, worker) => {
     worker.emit(start(request.id));
@@ -273,7 +273,7 @@ test('a run that failed hands over its record', async () => {
   await assert.rejects(types(new Gpt2Web({ base }).generate('a')), (/** @type {any} */ cause) => cause.record.prompt === 'a' && cause.record.stop === null);
 });
 
-test('a worker that hangs is ended, and a new one gets the model; one that answers is left in peace', async () => {
+test('a worker that hangs is replaced by a new one with the model; one that answers is not', async () => {
   const healthy = model({ endless: true });
   let pings = 0;
   follow((request, worker) => {
@@ -291,7 +291,7 @@ test('a worker that hangs is ended, and a new one gets the model; one that answe
   await run.return();
   assert.deepEqual(received(1)?.filter((type) => type !== 'ping'), ['load', 'generate', 'cancel']);
 
-  // It says nothing but that it is there.
+  // It only answers pings.
   let answered = 0;
   follow((request, worker) => {
     if (request.type === 'generate') worker.emit(start(request.id));
@@ -302,7 +302,7 @@ test('a worker that hangs is ended, and a new one gets the model; one that answe
   assert.deepEqual(await types(new Gpt2Web({ base, stall_ms: 60 }).generate('a')), ['start', 'done']);
 });
 
-test('a worker that may be silent for longer than a timer lasts is left in peace', async () => {
+test('a `stall_ms` longer than the longest timer does not end a worker', async () => {
   follow(model());
   for (const stall_ms of [1e11, 1e300, Number.MAX_SAFE_INTEGER]) {
     const gpt2 = new Gpt2Web({ base, stall_ms });
@@ -312,7 +312,7 @@ test('a worker that may be silent for longer than a timer lasts is left in peace
     await new Promise((resolve) => setTimeout(resolve, 50));
     assert.equal((await types(run)).at(-1), 'done');
   }
-  // A worker that works and says nothing.
+  // A worker that works without a message.
   follow((request, worker) => {
     if (request.type === 'load') setTimeout(() => worker.emit(ready(request.id)), 200);
     if (request.type === 'generate') setTimeout(() => worker.emit(done(request.id, 'eos')), 200);
@@ -323,7 +323,7 @@ test('a worker that may be silent for longer than a timer lasts is left in peace
   gpt2.close();
 });
 
-test('what is cancelled ends where the worker never starts, and the next request starts another', { timeout: 10_000 }, async () => {
+test('a cancelled request ends although the worker never starts, and the next request starts another worker', { timeout: 10_000 }, async () => {
   for (const way of ['load', 'aborted run', 'left run', 'run aborted before']) {
     follow(() => {});
     const gpt2 = new Gpt2Web({ base });
@@ -346,7 +346,7 @@ test('what is cancelled ends where the worker never starts, and the next request
   }
 });
 
-test('a load or a run that waits for a lost model to come back can be cancelled meanwhile', async () => {
+test('a load or a run that waits for a lost model can be cancelled', async () => {
   follow(model());
   const gpt2 = new Gpt2Web({ base });
   await gpt2.load({ name: 'm', files });
@@ -373,7 +373,7 @@ test('a load or a run that waits for a lost model to come back can be cancelled 
   gpt2.close();
 });
 
-test('an unload frees the model also where the worker hangs or panics at it', async () => {
+test('an unload frees the model even if the worker hangs or panics', async () => {
   for (const way of ['hang', 'panic']) {
     const healthy = model();
     follow((request, worker) => {
@@ -402,7 +402,7 @@ test('close also ends the request for the list of models', async () => {
   await assert.rejects(listing, kind('closed'));
 });
 
-test('runs and loads leave no listener behind', async () => {
+test('runs and loads remove their listeners', async () => {
   follow(model());
   const gpt2 = new Gpt2Web({ base });
   const { signal } = new AbortController();

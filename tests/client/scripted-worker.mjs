@@ -81,7 +81,7 @@ export function done(id, reason) {
 /** @param {number | null} id @param {import('../../www/types/ErrorKind.js').ErrorKind} kind @returns {WorkerEvent} */
 export const error = (id, kind) => ({ type: 'error', id, kind, message: `a sentence about ${kind}`, record: null, fits_alone: false });
 
-/** Loads at once; runs until cancelled, or to the end of `texts` where the request says so.
+/** Loads at once. Runs until cancelled, or to the end of `texts` if the request says so.
  * @param {{ endless?: boolean }} [options] @returns {Script} */
 export function model({ endless = false } = {}) {
   /** @type {number | null} */ let running = null;

@@ -1,4 +1,4 @@
-/** What a person may type, and what it asks for. */
+/** What a person may type, and the source it means. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -22,7 +22,7 @@ const asks = (text) => {
   return source.url(source.weights[0] ?? '').href.replace(HUB, '');
 };
 
-test('a repository, however it is written', () => {
+test('all ways to write a repository', () => {
   for (const [expected, texts] of /** @type {[string, string[]][]} */ ([
     ['gpt2/resolve/main/model.safetensors', ['gpt2', ' gpt2/ ', '"gpt2"', '<https://huggingface.co/gpt2>', 'https://huggingface.co/gpt2', 'https://huggingface.co/gpt2/', 'http://huggingface.co/gpt2',
       'https://www.huggingface.co/gpt2', 'HTTPS://HuggingFace.co/gpt2', 'huggingface.co/gpt2', 'hf.co/gpt2', '//huggingface.co/gpt2', 'hf://gpt2', 'gpt2@main', 'gpt2/tree/main', 'gpt2/tree', 'gpt2/tree/main/',
@@ -63,7 +63,7 @@ test('an address, with and without its scheme', () => {
   assert.deepEqual([both.companions, both.url('model.safetensors').href], [['config.json'], `${HUB}gpt2/resolve/main/model.safetensors`]);
 });
 
-test('from JavaScript: the page about a file is not the file', () => {
+test('the page about a file becomes the address of the file', () => {
   const source = addresses('https://huggingface.co/openai-community/gpt2/blob/main/onnx/model.safetensors?download=true');
   assert.equal(source.url('model.safetensors').href, `${HUB}openai-community/gpt2/resolve/main/onnx/model.safetensors`);
   assert.equal(source.url('config.json').href, `${HUB}openai-community/gpt2/resolve/main/onnx/config.json`);
@@ -77,7 +77,7 @@ test('from JavaScript: the page about a file is not the file', () => {
   assert.throws(() => addresses(['https://a.org/x.gguf', 'https://b.org/x.gguf']), refusal(/same file name/));
 });
 
-test('what is no model is refused with what to give', async () => {
+test('addresses of other things are refused with what to give', async () => {
   for (const [text, said] of /** @type {[string, RegExp][]} */ ([
     ['', /owner\/name/], ['https://huggingface.co/', /front page.*owner\/name/], ['huggingface.co', /front page/], ['https://huggingface.co/models', /list of models.*owner\/name/],
     ['https://huggingface.co/models?search=gpt2', /list of models/], ['https://huggingface.co/datasets/x/y', /dataset, not a model.*owner\/name/], ['datasets/squad', /dataset/], ['hf://datasets/x/y', /dataset/],

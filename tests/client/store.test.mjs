@@ -1,4 +1,4 @@
-/** The store of downloaded models: what names, other layouts, other tabs and a browser without storage make of it. */
+/** The store of downloaded models: names, earlier layouts, other tabs, and browsers without storage. */
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
@@ -49,7 +49,7 @@ async function put(folder, name, text) {
   await writable.close();
 }
 
-test('files have any names, and none is taken for another or for the entry', async () => {
+test('files may have any names, and none is taken for another one or for the entry', async () => {
   const files = Object.fromEntries(['model', 'entry', 'model.json', 'model.0', 'config.json', 'Config.json', 'a/b', 'a%2Fb', '.', '..', '', ' ', 'CON', 'nul.json', 'x'.repeat(255), `${'x'.repeat(254)}ü`,
     '模型.safetensors', '\u{1F600}', 'é', 'e\u0301', 'a:b*?"<>|', '__proto__', 'constructor'].map((name, at) => [name, `contents of ${at}, longer than a piece`]));
   const { id } = await keep('a', files);
@@ -59,7 +59,7 @@ test('files have any names, and none is taken for another or for the entry', asy
   for (const path of folder.paths) assert.match(path, /^gpt2-web-models\/[0-9a-f]{32}\/([0-9a-f]{32}\.(json|\d+)|model\.json)$/, 'a name for any file system');
 });
 
-test('a broken entry, an unknown folder or a foreign file never hides the others, and what is of no use is removed', async () => {
+test('a broken entry, an unknown folder or a foreign file never hides the other models; useless folders are removed', async () => {
   const { id } = await keep('good', { 'a.gguf': 'weights' });
   const models = /** @type {MemoryFolder} */ (folder.children.get('gpt2-web-models'));
   await put(models, 'foreign file', 'x');
@@ -75,7 +75,7 @@ test('a broken entry, an unknown folder or a foreign file never hides the others
   assert.equal(folder.disk.used, 0);
 });
 
-test('a model with a piece missing is not whole: it is listed as one to go on with, and is not loaded', async () => {
+test('a model with a missing piece is listed as incomplete and is not loaded', async () => {
   const { id } = await keep('a', { 'a.gguf': 'more than one piece of it' });
   const [last] = [...place(id).children.keys()].filter((name) => name.endsWith('.3'));
   await place(id).removeEntry(String(last));
@@ -89,7 +89,7 @@ test('a model with a piece missing is not whole: it is listed as one to go on wi
   }
 });
 
-test('what an earlier layout wrote, with the files under their own names, is still there', async () => {
+test('models of an earlier layout, with files under their own names, can still be loaded', async () => {
   const source = 'https://host.org/w.safetensors';
   const id = await StoredModel.id(source);
   const models = await folder.getDirectoryHandle('gpt2-web-models', { create: true });
@@ -102,7 +102,7 @@ test('what an earlier layout wrote, with the files under their own names, is sti
   assert.deepEqual(await contents(id), { 'd/w.safetensors': 'weigh' });
 });
 
-test('there is nothing to delete in a fresh browser, nor of an unknown id', async () => {
+test('deleting does nothing in a new browser, or for an unknown id', async () => {
   const { store: models } = new Gpt2Web({ store: store() });
   await models.clear();
   await models.delete('0'.repeat(32));
@@ -117,7 +117,7 @@ test('there is nothing to delete in a fresh browser, nor of an unknown id', asyn
   assert.equal(await models.find(id), null);
 });
 
-test('what cannot be deleted is told, after all the rest is gone', async () => {
+test('what cannot be deleted is reported after everything else is deleted', async () => {
   const [a, b] = [await keep('a', { f: 'x' }), await keep('b', { f: 'x' })];
   const models = /** @type {any} */ (folder.children.get('gpt2-web-models'));
   const { removeEntry } = models;
@@ -130,7 +130,7 @@ test('what cannot be deleted is told, after all the rest is gone', async () => {
   assert.equal(await store().find(b.id), null);
 });
 
-test('a store that fails is a Gpt2Error with its kind, and a fault in the program is not told as no storage', async () => {
+test('a store that fails is a Gpt2Error of its kind, and an error in the program is not', async () => {
   for (const [thrown, said] of /** @type {[unknown, RegExp][]} */ ([
     [new DOMException('no', 'SecurityError'), /no storage.*private window/], [new DOMException('odd', 'UnknownError'), /storage failed \(odd\)/],
     [new TypeError('x is not a function'), /storage failed \(x is not a function\)/], ['text', /storage failed \(text\)/],
@@ -144,7 +144,7 @@ test('a store that fails is a Gpt2Error with its kind, and a fault in the progra
   }
 });
 
-test('a place that cannot be written leaves nothing', async () => {
+test('a model that cannot be written leaves nothing', async () => {
   folder.disk.quota = 3;
   await assert.rejects(store().open('a', 'a'), failure(/storage is full/));
   assert.deepEqual([...(/** @type {MemoryFolder} */ (folder.children.get('gpt2-web-models')).children.keys())], []);
@@ -156,7 +156,7 @@ afterEach(() => { for (const [name, value] of own) value ? Object.defineProperty
 /** @param {Partial<Record<typeof GLOBALS[number], unknown>>} values */
 const environment = (values) => { for (const [name, value] of Object.entries(values)) Object.defineProperty(globalThis, name, { configurable: true, value }); };
 
-test('where there is no storage the sentence says which of the reasons it is, and what would help', async () => {
+test('without storage the sentence says why, and what would help', async () => {
   const refuses = { storage: { getDirectory: async () => { throw new DOMException('no', 'SecurityError'); } } };
   for (const [values, said] of /** @type {[Parameters<typeof environment>[0], RegExp][]} */ ([
     [{ navigator: {}, isSecureContext: false }, /plain http.*https/], [{ navigator: refuses, origin: 'null' }, /sandboxed frame.*allow-same-origin/],
@@ -169,7 +169,7 @@ test('where there is no storage the sentence says which of the reasons it is, an
   }
 });
 
-test('a handle that cannot be written to is no storage, and no empty file stays', async () => {
+test('a handle that cannot be written to counts as no storage, and leaves no empty file', async () => {
   const { getFileHandle } = MemoryFolder.prototype;
   try {
     MemoryFolder.prototype.getFileHandle = async function handle(...given) {

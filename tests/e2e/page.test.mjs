@@ -29,7 +29,7 @@ for (const browser of BROWSERS) {
     });
 
     test('max_tokens, stop_string, cancelled and timeout end a run and are named', async () => {
-      const visit = await site.obedient();
+      const visit = await site.controlled();
       const whole = await visit.run(KING, { ...GREEDY, max_tokens: 40 });
       assert.equal(whole.reason, 'max_tokens');
       assert.match(whole.sentence, /\.$/);
@@ -70,7 +70,7 @@ for (const browser of BROWSERS) {
     });
 
     test('a run can be cancelled while the prompt is read', async () => {
-      const visit = await site.obedient();
+      const visit = await site.controlled();
       const positions = parseInt((await visit.fact('context')).replaceAll(/\D/g, ''), 10);
       await visit.fill('word '.repeat(positions - 40), ENDLESS);
       await visit.hold('prefill', 1);
@@ -100,7 +100,7 @@ for (const browser of BROWSERS) {
     });
 
     test('after a panic the page says so, and the next run works', async () => {
-      const visit = await site.obedient();
+      const visit = await site.controlled();
       const before = await visit.run(KING, { seed: 7, max_tokens: 20 });
       await visit.fill(KING, { ...ENDLESS, seed: 7 });
       await visit.hold('step', 20);

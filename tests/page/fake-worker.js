@@ -1,8 +1,7 @@
-// A worker that keeps to the protocol without a model, so that the page's states can be brought about at will: a
-// prompt with PANIC panics, one with FAIL fails in the engine, one with LONG takes 480 positions of prefill, one with
-// KANJI writes a character in three tokens; a file called broken.gguf does not load, and guess.gguf comes with a
-// notice; one with HANG says no more after some tokens; hold.gguf stays in the middle of its load. The model's checksum
-// is the sum of its bytes; of guess.gguf it is told after the load.
+// A worker that follows the protocol without a model, to bring about every state of the page. A prompt with PANIC panics,
+// FAIL fails in the engine, LONG takes 480 positions of prefill, KANJI writes a character in three tokens, and HANG stops
+// answering after some tokens. The file broken.gguf does not load, guess.gguf has a notice, and hold.gguf stops in the
+// middle of its load. The checksum of a model is the sum of its bytes; that of guess.gguf comes after the load.
 {
   const TALE = ' had three daughters, and the youngest of them was so beautiful that the sun itself, which has seen so much, was '
     + 'astonished whenever it shone in her face. Close by the castle lay a great dark forest, and under an old lime-tree in the '
@@ -31,7 +30,7 @@
   const fail = (/** @type {number} */ id, /** @type {string} */ kind, /** @type {string} */ message, /** @type {unknown} */ record = null) => (
     post({ type: 'error', id, kind, message, record, fits_alone: false }));
   const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
-  /** A fixed series between 0 and 1: pictures of the page stay the same. */
+  /** A fixed series of numbers between 0 and 1, so that pictures of the page stay the same. */
   const noise = (/** @type {number} */ n) => Math.abs(Math.sin(n * 12.9898) * 43758.5453) % 1;
 
   /** @param {number} id @param {{ name: string, precision?: string, files: ({ name: string, blob: Blob } | { name: string, stream: ReadableStream<Uint8Array> })[] }} load */
@@ -154,7 +153,7 @@
   }
 
   self.onmessage = async ({ data }) => {
-    if (data.wasm) return; // the page in one file hands it over first
+    if (data.wasm) return; // the first message in the page in one file
     if (data.type === 'cancel') cancelled = data.id;
     else if (data.type === 'ping') post({ type: 'pong', id: data.id });
     else if (data.type === 'unload') post({ type: 'unloaded', id: data.id });

@@ -1,4 +1,4 @@
-// The parts of the page in one file, as text and back.
+// The parts of the page in one file, to text and back.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
@@ -27,7 +27,7 @@ for (const decoder of ['atob', 'Uint8Array.fromBase64']) {
   });
 }
 
-test('a line takes no more than a mail server lets through, and damage is told', () => {
+test('no line is too long for a mail server, and damage is an error', () => {
   assert.ok(encode(randomBytes(5000)).split('\n').every(({ length }) => length <= 998));
   assert.throws(() => [...decode('not base64!')]);
 });

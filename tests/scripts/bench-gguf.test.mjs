@@ -40,7 +40,7 @@ for (const precision of /** @type {(keyof typeof TYPES)[]} */ (Object.keys(TYPES
   });
 }
 
-test('a file that is there is kept, and one of another size made anew', async () => {
+test('a file that exists is kept, and one of another size is written again', async () => {
   const [first, again] = [await ggufFile(folder, 'kept', SHAPE, 'q4_0'), await ggufFile(folder, 'kept', SHAPE, 'q4_0')];
   assert.deepEqual(first, again);
   const made = async () => (await stat(first.path)).mtimeMs;

@@ -1,4 +1,4 @@
-// For every test in a browser: a server, a browser, a watched page, and what a user does in it.
+// For every test in a browser: the server, the browser, a page, and words for what a user does in it.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after } from 'node:test';
@@ -9,7 +9,7 @@ import { serve } from '../../scripts/server.mjs';
 /** @typedef {import('../../scripts/browsers.mjs').BrowserName} BrowserName */
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** `GPT2_WEB_BROWSERS=chrome` runs the tests in one of them only. */
+/** `GPT2_WEB_BROWSERS=chrome` runs the tests in Chromium only. */
 export const BROWSERS = /** @type {BrowserName[]} */ ((process.env.GPT2_WEB_BROWSERS ?? 'chrome,firefox').split(','));
 
 /** @param {string} name */
@@ -19,8 +19,8 @@ export function required(name) {
   return value;
 }
 
-/** Milliseconds, long enough for a busy machine: a test that waits this long has failed. */
-const PATIENCE_MS = 120_000;
+/** Milliseconds after which a test has failed, even on a busy machine. */
+const TIMEOUT_MS = 120_000;
 
 const AXE = await readFile(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 const FAKE_WORKER = new URL('../page/fake-worker.js', import.meta.url);
@@ -59,15 +59,15 @@ function prepareWorkers(preamble) {
   };
 }
 
-/** A script that runs before the page and has each of its workers run `preamble` first. @param {string} preamble */
+/** A script for `before`: each worker of the page runs `preamble` first. @param {string} preamble */
 export const preparing = (preamble) => `(${prepareWorkers})(${JSON.stringify(preamble)});`;
 
-/** What a worker can be told beside its requests: to panic, and to wait when it has posted so many events of a type. */
-const OBEDIENT = `{
+/** A preamble: the worker can be told to panic, and to wait after it has posted this many events of a type. */
+const CONTROLLED = `{
   let held = null;
   const waiting = [];
   const post = MessagePort.prototype.postMessage;
-  // Between two steps the worker lets its messages in through a channel: whoever keeps that message holds the run.
+  // Between two steps the worker receives its messages through a channel. Without that message the run waits.
   MessagePort.prototype.postMessage = function (...message) {
     if (held?.left === 0) waiting.push(() => post.apply(this, message));
     else post.apply(this, message);
@@ -87,12 +87,12 @@ const OBEDIENT = `{
   });
 }`;
 
-/** One browser and one server for the tests of a file. */
+/** A server with the built page, and a browser, for the tests of a file. */
 export class Site {
   /**
    * @param {import('puppeteer-core').Browser} browser
    * @param {Awaited<ReturnType<typeof serve>>} server
-   * @param {string[]} requests what the server was asked for, as it comes
+   * @param {string[]} requests paths that were requested so far
    */
   constructor(browser, server, requests) {
     this.browser = browser;
@@ -112,26 +112,26 @@ export class Site {
     await this.server.close();
   }
 
-  /** A new tab with the served page, its model loaded. @param {string} [before] the page's scripts runs this one */
+  /** A new tab with the served page, its model loaded. @param {string} [before] runs before the page's scripts */
   served(before) {
     return Visit.open(this.browser, `${this.server.url}/`, before);
   }
 
-  /** The same, with a worker that can be held and made to panic. */
-  obedient() {
-    return this.served(preparing(OBEDIENT));
+  /** The same, with a worker that can be held and can be made to panic. */
+  controlled() {
+    return this.served(preparing(CONTROLLED));
   }
 
-  /** A new tab with the page in one file, opened from disk, its model loaded. @param {string} [before] the page's scripts runs this one */
+  /** A new tab with the page in one file, opened from disk, its model loaded. @param {string} [before] runs before the page's scripts */
   fromDisk(before) {
     return Visit.open(this.browser, pathToFileURL(required('GPT2_WEB_ONE_FILE')).href, before);
   }
 }
 
-/** One tab. */
+/** A user's visit to the page, in one tab. */
 export class Visit {
   /** @type {string[]} Console errors, exceptions, and violations of the page's policy. */ problems = [];
-  /** @type {string[]} Addresses the page asked for, but for those that name its own memory. */ requests = [];
+  /** @type {string[]} Addresses the page requested, except `blob:` and `data:`. */ requests = [];
 
   /** @param {Page} page */
   constructor(page) {
@@ -141,11 +141,11 @@ export class Visit {
   /**
    * @param {import('puppeteer-core').Browser} browser
    * @param {string} url
-   * @param {string} [before] the page's scripts runs this one
+   * @param {string} [before] runs before the page's scripts
    */
   static async open(browser, url, before) {
     const page = await browser.newPage();
-    page.setDefaultTimeout(PATIENCE_MS);
+    page.setDefaultTimeout(TIMEOUT_MS);
     await page.setViewport({ width: 1200, height: 900 });
     const visit = new Visit(page);
     page.on('console', (message) => {
@@ -167,7 +167,7 @@ export class Visit {
     return visit;
   }
 
-  /** Ends the visit: nothing went wrong in it that only a developer would see. */
+  /** Ends the visit, and asserts that there was no console error, exception, or violation of the page's policy. */
   async leave() {
     const violations = /** @type {string[]} */ (await this.page.evaluate(() => /** @type {any} */ (globalThis).violations));
     await this.page.close();
@@ -183,7 +183,7 @@ export class Visit {
       });
   }
 
-  /** Waits until `test` holds of the generated text's length. @param {number} length */
+  /** Waits until the generated text has at least this length. @param {number} length */
   async hasWritten(length) {
     await this.page.waitForFunction((length) => {
       const tokens = document.querySelectorAll('#output .token');
@@ -192,7 +192,7 @@ export class Visit {
   }
 
   /**
-   * Fills the form as typing does, folded settings included.
+   * Fills in the form like typing does, folded settings included.
    * @param {string} prompt
    * @param {Record<string, string | number | boolean>} settings by option name
    */
@@ -209,10 +209,10 @@ export class Visit {
     }, prompt, settings);
   }
 
-  /** One whole run. @param {string} prompt @param {Record<string, string | number | boolean>} [settings] */
+  /** A complete run. @param {string} prompt @param {Record<string, string | number | boolean>} [settings] */
   async run(prompt, settings) {
     await this.fill(prompt, settings);
-    // The page leaves its former state before the click returns.
+    // The page leaves its previous state before the click returns.
     await this.page.click('#generate');
     await this.reaches('done', 'error');
     return this.result();
@@ -234,9 +234,9 @@ export class Visit {
     });
   }
 
-  /** Picks files in the page's file chooser and waits for what comes of it. @param {...string} paths */
+  /** Picks files in the page's file chooser and waits until they are loaded or refused. @param {...string} paths */
   async pick(...paths) {
-    // The page may be done with a small file before anyone looks.
+    // The page may have loaded a small file before the next call.
     await this.page.evaluate(() => {
       /** @type {any} */ (globalThis).settled = new Promise((resolve) => {
         const root = document.documentElement;
@@ -252,27 +252,27 @@ export class Visit {
     await this.page.evaluate(() => /** @type {any} */ (globalThis).settled);
   }
 
-  /** The run to come waits when its worker has posted so many events of a type. @param {'prefill' | 'step'} type @param {number} number */
+  /** The next run waits after its worker has posted this many events of a type. @param {'prefill' | 'step'} type @param {number} number */
   hold(type, number) {
     return this.#tell({ hold: { type, left: number } });
   }
 
-  /** The run goes on. What was told the worker before reaches it before. */
+  /** Lets the run continue. Earlier messages reach the worker first. */
   release() {
     return this.#tell({ hold: null });
   }
 
-  /** The engine panics. @param {string} panic */
+  /** Makes the engine panic. @param {string} panic */
   panic(panic) {
     return this.#tell({ panic });
   }
 
-  /** @param {object} word */
-  #tell(word) {
-    return this.page.evaluate((word) => /** @type {any} */ (globalThis).preparedWorker.postMessage(word), word);
+  /** @param {object} message to the worker */
+  #tell(message) {
+    return this.page.evaluate((message) => /** @type {any} */ (globalThis).preparedWorker.postMessage(message), message);
   }
 
-  /** Keeps what the output holds at each of its changes, and whether the run went on then. */
+  /** Records the output at each of its changes, and the state of the page. */
   async watch() {
     await this.page.evaluate(() => {
       /** @type {{ text: string, state: string | undefined }[]} */ const seen = /** @type {any} */ (globalThis).seen = [];
@@ -284,12 +284,12 @@ export class Visit {
     });
   }
 
-  /** What `watch` saw. @returns {Promise<{ text: string, state: string }[]>} */
+  /** What `watch` recorded. @returns {Promise<{ text: string, state: string }[]>} */
   seen() {
     return this.page.evaluate(() => /** @type {any} */ (globalThis).seen);
   }
 
-  /** A fact from the card of the model. @param {string} term */
+  /** A fact from the list about the model. @param {string} term */
   fact(term) {
     return this.page.evaluate((term) => [...document.querySelectorAll('#model-facts dt')]
       .find(({ textContent }) => textContent === term)?.nextElementSibling?.textContent ?? '', term);
@@ -306,10 +306,10 @@ export async function withFakeWorker(name, options = {}) {
   /** @type {(() => unknown)[]} */ const cleanup = [() => browser.close()];
   after(async () => { for (const step of cleanup.reverse()) await step(); });
 
-  /** @param {Pick<NonNullable<Parameters<typeof serve>[1]>, 'files' | 'headersOf' | 'policy' | 'cors'> & { hash?: string, before?: (() => void) | undefined }} [options] `before` runs in the page, before its scripts */
+  /** @param {Pick<NonNullable<Parameters<typeof serve>[1]>, 'files' | 'headersOf' | 'policy' | 'cors'> & { hash?: string, before?: (() => void) | undefined }} [options] `before` runs before the page's scripts */
   async function open({ hash = '', before, files, ...options } = {}) {
     /** @type {string[]} */ const requests = [];
-    // The page as it is served, with the fake worker in the place of the real one.
+    // The page with the fake worker instead of the real one.
     const { url, close } = await serve('www', {
       files: { '/worker.js': FAKE_WORKER, ...files }, folders: { '/vendor/': 'node_modules/uplot/dist' }, ...options,
       onRequest: (path) => requests.push(path),
@@ -317,7 +317,7 @@ export async function withFakeWorker(name, options = {}) {
     cleanup.push(close);
     const server = { url: `${url}/`, requests };
     const page = await browser.newPage();
-    page.setDefaultTimeout(PATIENCE_MS);
+    page.setDefaultTimeout(TIMEOUT_MS);
     /** @type {string[]} */ const complaints = [];
     page.on('console', (message) => { if (message.type() === 'error') complaints.push(message.text()); });
     page.on('pageerror', (error) => complaints.push(String(error)));

@@ -1,33 +1,33 @@
-/** A server on this machine that breaks off, lies, and is slow, as each path says. */
+/** A server for tests that breaks off, sends wrong headers, or is slow, as each path says. */
 
 import { createServer } from 'node:http';
 import { gzipSync } from 'node:zlib';
 
 /**
- * What a path answers.
+ * How the server answers a path.
  * @typedef {object} Behaviour
  * @property {Uint8Array | string} [body]
  * @property {number} [status]
  * @property {{ [name: string]: string | number }} [headers]
- * @property {string} [etag] `"1"` when absent; empty for none
- * @property {boolean} [ranges] whether it continues where asked; true when absent
- * @property {number[]} [breaks] after so many bytes of each answer in turn the connection is cut
- * @property {number} [claims] a length that is not the body's
+ * @property {string} [etag] `"1"` by default; empty for none
+ * @property {boolean} [ranges] whether it answers ranges; true by default
+ * @property {number[]} [breaks] after how many bytes the connection is cut, for each answer in turn
+ * @property {number} [claims] a wrong length
  * @property {boolean} [gzip]
- * @property {boolean} [chunked] no length is told
+ * @property {boolean} [chunked] sends no length
  * @property {number} [pause] milliseconds between parts
- * @property {number[]} [busy] so many statuses come first
- * @property {boolean} [closed] to other origins
- * @property {boolean} [cut] after the last byte the connection is cut instead of ended
- * @property {boolean} [tells] a 416 says how long the file is
- * @property {number} [head] the status for a HEAD
- * @property {boolean} [silent] no answer ever comes
+ * @property {number[]} [busy] the statuses of the first answers
+ * @property {boolean} [closed] whether other origins may not read it
+ * @property {boolean} [cut] whether the connection is cut after the last byte
+ * @property {boolean} [tells] whether a 416 has the length of the file
+ * @property {number} [head] the status for `HEAD`
+ * @property {boolean} [silent] whether it never answers
  */
 
 /** @param {{ [path: string]: Behaviour }} paths may be changed while it runs */
 export async function hostile(paths) {
   /** @type {{ method: string, path: string, range: string | undefined }[]} */ const requests = [];
-  /** @type {string[]} Answers that began, and whose last part went out, in order. */ const log = [];
+  /** @type {string[]} Answers that began or ended, in order. */ const log = [];
   /** @type {Set<string>} */ const closed = new Set();
   /** @type {Map<string, () => void>} */ const waiting = new Map();
   /** @type {{ onRequest?: ((path: string) => void) | undefined }} Called before each answer. */ const control = {};
@@ -81,7 +81,7 @@ export async function hostile(paths) {
     /** Resolves when the other side has closed the connection before the answer to `path` was over. @param {string} path */
     closing: (path) => closed.has(path) ? Promise.resolve() : new Promise((resolve) => { waiting.set(path, () => resolve(undefined)); }),
     url: (/** @type {string} */ path) => new URL(`http://127.0.0.1:${port}/${path}`),
-    /** Of each GET, the path, and from where where that is not the beginning. */
+    /** The path of each GET, with the start of its range. */
     asked: () => requests.filter(({ method }) => method === 'GET').map(({ path, range }) => (range ? `${path} ${range}` : path)),
     close: () => { server.closeAllConnections(); server.close(); },
   });

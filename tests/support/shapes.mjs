@@ -1,4 +1,4 @@
-// Safetensors files of GPT-2's published shapes, with seeded random weights: the size is real, the text is not.
+// Safetensors files of GPT-2's published shapes with seeded random weights, for tests and benchmarks of real size.
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 
@@ -12,7 +12,7 @@ export const SHAPES = {
 
 export const VOCAB = 50257;
 export const POSITIONS = 1024;
-/** Bytes of random numbers that repeat: making new ones for all would take longer than loading them. */
+/** Bytes of random numbers, which repeat: new ones for a whole file would take longer than loading it. */
 const BLOCK = 1 << 22;
 
 /** @param {Shape} shape @returns {[name: string, shape: number[]][]} in the order of Hugging Face's files */
@@ -30,7 +30,7 @@ export function tensors({ n_layer, n_embd: n }) {
   return list;
 }
 
-/** The same whole numbers below 2^32, one a call, each time; the high bits are the better ones. */
+/** A generator of the same integers below 2^32 each time. The high bits are more random than the low ones. */
 export function randomNumbers() {
   let state = 1234;
   return () => {
@@ -51,7 +51,7 @@ function noise(type) {
 }
 
 /**
- * The header of a checkpoint's weights, and the size of what follows it.
+ * The header of a checkpoint's weights, and the size of the data after it.
  * @param {Shape} shape @param {'F32' | 'F16'} type
  */
 export function header(shape, type) {

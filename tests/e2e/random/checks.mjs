@@ -1,4 +1,4 @@
-// What holds of every run, however it ended.
+// What must hold for every run.
 
 /** @param {unknown} truth @param {string} sentence @param {...unknown} details */
 export function hold(truth, sentence, ...details) {
@@ -10,7 +10,7 @@ export function same(a, b, sentence) {
   hold(JSON.stringify(a) === JSON.stringify(b), sentence, a, b);
 }
 
-/** The text of tokens by what they are made of, cut where the first stop string begins. @param {any} record */
+/** The text of a record's tokens, from their bytes, cut where the first stop string begins. @param {any} record */
 function decoded({ steps, settings, stop }) {
   const shown = stop?.reason === 'eos' ? steps.slice(0, -1) : steps;
   const bytes = new Uint8Array(shown.flatMap((/** @type {any} */ step) => step.bytes));
@@ -22,7 +22,7 @@ function decoded({ steps, settings, stop }) {
 }
 
 /**
- * A record says the same as its parts.
+ * A record agrees with the events of its run.
  * @param {any} record @param {any[]} events those before the end
  */
 function whole(record, events) {
@@ -37,25 +37,25 @@ function whole(record, events) {
 }
 
 /**
- * A run that ended well.
+ * Checks a run that ended without an error.
  * @param {any[]} events
- * @param {{ cancelled?: boolean }} told what the page did to it
+ * @param {{ cancelled?: boolean }} options what the page did
  */
 export function checkRun(events, { cancelled = false } = {}) {
   const kinds = events.map(({ type }) => type);
-  same([kinds[0], kinds.at(-1)], ['start', 'done'], 'a run is from start to done');
+  same([kinds[0], kinds.at(-1)], ['start', 'done'], 'a run begins with start and ends with done');
   hold(kinds.filter((kind) => kind === 'start' || kind === 'done').length === 2, 'a run starts and ends once', kinds);
   const firstStep = kinds.findIndex((kind) => kind === 'step' || kind === 'delta');
   hold(firstStep < 0 || kinds.lastIndexOf('prefill') < firstStep, 'the prompt is read before the first token', kinds);
   const { stop, record } = events.at(-1);
-  same(record.stop, stop, 'the record ended as the run');
+  same(record.stop, stop, 'the record ends like the run');
   whole(record, events.slice(0, -1));
   const { settings, token_ids } = record;
   same(events[0].settings, settings, 'the settings are those of the start');
-  hold(token_ids.length <= settings.max_tokens, 'there are more tokens than were asked for', token_ids.length);
+  hold(token_ids.length <= settings.max_tokens, 'there are more tokens than max_tokens', token_ids.length);
   if (stop.reason === 'max_tokens') same(token_ids.length, settings.max_tokens, 'max_tokens were asked for');
-  if (stop.reason === 'cancelled') hold(cancelled, 'nobody cancelled');
+  if (stop.reason === 'cancelled') hold(cancelled, 'the run was not cancelled');
   if (stop.reason === 'timeout') hold(settings.timeout_ms !== null, 'there was no time limit');
   const { parse_special, ...given } = settings;
-  hold(typeof parse_special === 'boolean' && Object.values(given).every((value) => value !== undefined), 'every setting is told');
+  hold(typeof parse_special === 'boolean' && Object.values(given).every((value) => value !== undefined), 'every setting has a value');
 }

@@ -1,4 +1,4 @@
-// Random choices that a seed repeats.
+// Seeded random choices.
 
 export class Dice {
   /** @param {number} seed */
@@ -6,7 +6,7 @@ export class Dice {
     this.state = seed >>> 0;
   }
 
-  /** A whole number from 0 on and below `limit` (mulberry32). @param {number} limit */
+  /** An integer from 0 to below `limit` (mulberry32). @param {number} limit */
   below(limit) {
     this.state = (this.state + 0x6d2b79f5) >>> 0;
     let t = this.state;
@@ -15,7 +15,7 @@ export class Dice {
     return Math.floor(((t ^ (t >>> 14)) >>> 0) / 2 ** 32 * limit);
   }
 
-  /** Whether something of this share happens. @param {number} share */
+  /** True with this probability. @param {number} share */
   chance(share) {
     return this.below(1e6) < share * 1e6;
   }
@@ -25,7 +25,7 @@ export class Dice {
     return /** @type {T} */ (list[this.below(list.length)]);
   }
 
-  /** One of the keys, as often as its weight says. @param {Record<string, number>} weights */
+  /** One of the keys, with the probability of its weight. @param {Record<string, number>} weights */
   weighted(weights) {
     let left = this.below(Object.values(weights).reduce((sum, weight) => sum + weight, 0));
     return /** @type {[string, number]} */ (Object.entries(weights).find(([, weight]) => (left -= weight) < 0))[0];

@@ -1,13 +1,13 @@
-// Everything that can happen to the client and its worker, one random thing after another, and what must hold whatever
-// happens. The things come from the seed alone; only when exactly an interruption falls is up to the machine.
+// Random actions on the client and its worker, and what must hold after each of them. The actions follow from the seed;
+// only the exact moment of an interruption depends on the machine.
 // @ts-ignore: a path of the served page
 import { Gpt2Error, Gpt2Web } from '/gpt2-web.js';
 import { checkRun, hold, same } from './checks.mjs';
 import { Dice } from './dice.mjs';
 import { Wire } from './wire.mjs';
 
-/** How often each thing happens. */
-const THINGS = {
+/** The weight of each action. */
+const ACTIONS = {
   run: 30, cancel: 14, leave: 10, timeout: 6, stopString: 6, badOption: 8, tooLong: 2, twoAtOnce: 4, next: 6, returned: 3,
   load: 8, cancelledLoad: 4, badLoad: 5, unload: 3, hurt: 4, hostile: 6,
 };
@@ -24,7 +24,7 @@ const BAD_OPTIONS = /** @type {const} */ ([
   ['invalid_request', { seed: () => 7 }],
 ]);
 
-/** Messages that no client sends, by the id they are given. @type {((id: number) => unknown)[]} */
+/** Messages that no client sends, made with an id. @type {((id: number) => unknown)[]} */
 const HOSTILE = [
   () => null, () => 42, () => 'generate', () => [], () => ({}), () => ({ type: 'generate' }), () => ({ type: 'load', id: -1 }),
   () => ({ type: 'cancel', id: 4e9 }), () => ({ type: 'cancel' }), (id) => ({ type: 'nonsense', id }), (id) => ({ id }),
@@ -41,7 +41,7 @@ const BAD_FILES = /** @type {const} */ ([
 
 /** @typedef {{ prompt: string, options: Record<string, unknown> }} Asked */
 
-/** @param {AsyncIterable<any>} run @param {(events: any[]) => unknown} [after] each event; ends the loop where it says so */
+/** @param {AsyncIterable<any>} run @param {(events: any[]) => unknown} [after] is called after each event; true leaves the loop */
 async function follow(run, after) {
   /** @type {any[]} */ const events = [];
   for await (const event of run) {
@@ -51,12 +51,12 @@ async function follow(run, after) {
   return events;
 }
 
-/** One client, and what is known of it. */
+/** One client, and what is known about it. */
 export class Session {
-  /** @type {string[]} What happened last. */ log = [];
-  /** @type {Record<string, number>} How often each thing happened, each reason and each refusal. */ counts = {};
+  /** @type {string[]} The last actions. */ log = [];
+  /** @type {Record<string, number>} How often each action, stop reason and refusal happened. */ counts = {};
   /** @type {string | null} The model in use. */ #model = null;
-  /** @type {Map<string, { ids: number[], text: string, reason: string }>} What each whole run gave. */ #known = new Map();
+  /** @type {Map<string, { ids: number[], text: string, reason: string }>} The results of complete runs. */ #known = new Map();
   /** @type {Map<string, Blob>} */ #files = new Map();
   #wire = new Wire();
   #client = new Gpt2Web();
@@ -72,10 +72,10 @@ export class Session {
     await this.#load('f32.gguf');
   }
 
-  /** @param {number} number how many things happen */
+  /** @param {number} number how many actions */
   async go(number) {
     for (; number > 0; number--) {
-      const thing = this.dice.weighted(THINGS);
+      const thing = this.dice.weighted(ACTIONS);
       this.#note(thing);
       await /** @type {any} */ (this)[thing]();
       same(this.#wire.open(), [], 'a request has no end');
@@ -83,21 +83,21 @@ export class Session {
     }
   }
 
-  /** Goes on with the model that comes with the page, whose steps and load are those of real use. */
+  /** Continues with the embedded model, whose steps and load take as long as in real use. */
   async useEmbedded() {
     await this.#client.loadEmbedded();
     this.#model = 'embedded';
     await this.run();
   }
 
-  /** A worker that answers nothing any more is ended by a client that has waited for it, and another one takes its place. */
+  /** A worker that no longer answers is replaced by another one. */
   async fallSilent() {
     const client = new Gpt2Web({ stall_ms: 5000 });
     const load = () => client.load({ name: 'silent', files: [{ name: 'f32.gguf', blob: this.#files.get('f32.gguf') }] });
     await load();
     const worker = this.#wire.worker;
     const run = () => follow(client.generate('a', { max_tokens: MANY }), (events) => void (events.length === 1 && worker?.postMessage({ hurt: 'fall silent' })));
-    // The first may be over before the worker is told.
+    // The first run may end before the worker gets the message.
     await this.#refused(run().then(run), 'stalled');
     checkRun(await follow(client.generate('a', { max_tokens: 3 })));
     const gone = this.#wire.gone(/** @type {Worker} */ (this.#wire.worker));
@@ -133,7 +133,7 @@ export class Session {
   }
 
   /**
-   * What a run gave is what it gave before, or begins it where it was ended early.
+   * A run repeats the result of an equal one. If it ended early, it repeats the beginning.
    * @param {string} prompt @param {Record<string, unknown>} options @param {any[]} events @param {boolean} [cancelled]
    */
   #check(prompt, options, events, cancelled = false) {
@@ -144,13 +144,13 @@ export class Session {
     const key = JSON.stringify([this.#model, prompt, decisive]);
     const known = this.#known.get(key);
     if (reason === 'cancelled' || reason === 'timeout') {
-      if (known) same(ids, known.ids.slice(0, ids.length), 'a run that was ended early begins as the whole one');
+      if (known) same(ids, known.ids.slice(0, ids.length), 'a run that ended early begins like the complete one');
     } else if (known) same({ ids, text, reason }, known, 'one seed gives one text');
     else this.#known.set(key, { ids, text, reason });
     return { reason, ids, text };
   }
 
-  /** A whole run, which works. @param {Asked} [request] */
+  /** A complete run. @param {Asked} [request] */
   async run({ prompt, options } = this.#request()) {
     return this.#check(prompt, options, await follow(this.#client.generate(prompt, options)));
   }
@@ -171,7 +171,7 @@ export class Session {
       if (events.length === at) controller.abort();
     });
     const { reason, ids } = this.#check(prompt, options, events, true);
-    if (at === 0) same([reason, ids], ['cancelled', []], 'what was cancelled before it began gives no token');
+    if (at === 0) same([reason, ids], ['cancelled', []], 'a run that was cancelled before it began has no token');
   }
 
   async leave() {
@@ -220,7 +220,7 @@ export class Session {
     hold(ends.some(({ status }) => status === 'fulfilled'), 'one of two runs works');
   }
 
-  /** The next run is asked for in the moment that the one before is given up. */
+  /** The next run is requested at the moment in which the previous one is left. */
   async next() {
     const [first, second] = [this.#request(), this.#request()];
     const [at, controller] = [1 + this.dice.below(5), new AbortController()];
@@ -234,20 +234,20 @@ export class Session {
     await next;
   }
 
-  /** An iterator that is given back while its first event is on its way, or before it is asked for. */
+  /** An iterator that is returned before or while its first event is awaited. */
   async returned() {
     const { prompt, options } = this.#request();
     const run = this.#client.generate(prompt, options);
     const first = this.dice.chance(0.5) ? run.next() : null;
     await Promise.all([first, run.return()]);
-    same(await run.next(), { done: true }, 'what was given back gives nothing more');
+    same(await run.next(), { done: true }, 'a returned iterator yields nothing');
     await this.run();
   }
 
   /** @param {string} model @param {AbortSignal} [signal] @param {() => void} [onProgress] */
   async #load(model, signal, onProgress) {
     const { model: loaded } = await this.#client.load({ name: model, files: [{ name: model, blob: this.#files.get(model) }], signal, onProgress });
-    same(loaded.name, model, 'the model that was asked for is there');
+    same(loaded.name, model, 'the requested model is loaded');
     this.#model = model;
   }
 
@@ -259,7 +259,7 @@ export class Session {
   async cancelledLoad() {
     const controller = new AbortController();
     if (this.dice.chance(0.4)) controller.abort();
-    // The end of a load may come before the cancel does.
+    // The load may end before the cancel.
     await this.#load(this.dice.of(MODELS), controller.signal, () => controller.abort()).catch((cause) => this.#refused(Promise.reject(cause), 'cancelled'));
     await this.run();
   }
@@ -278,7 +278,7 @@ export class Session {
     await this.load();
   }
 
-  /** The worker breaks down, at rest or at work. */
+  /** The worker fails, idle or at work. */
   async hurt() {
     const worker = this.#wire.worker;
     hold(worker, 'there is a worker');
@@ -292,7 +292,7 @@ export class Session {
       const at = 1 + this.dice.below(6);
       const run = follow(this.#client.generate(prompt, options), (events) => void (events.length === at && worker?.postMessage({ hurt })));
       const gone = this.#wire.gone(/** @type {Worker} */ (worker));
-      // The run may be over before the worker is hurt, or before the page hears of it.
+      // The run may end before the worker fails, or before the page hears of it.
       const events = await run.catch((cause) => void this.#refused(Promise.reject(cause), 'panic'));
       if (events) this.#check(prompt, options, events);
       if (!events || events.length >= at) await gone;
@@ -300,7 +300,7 @@ export class Session {
     await this.run();
   }
 
-  /** The worker is sent what no client sends: it answers, and goes on or is replaced. */
+  /** The worker gets a message that no client sends: it answers, and continues or is replaced. */
   async hostile() {
     const worker = /** @type {Worker} */ (this.#wire.worker);
     const message = this.dice.of(HOSTILE)(this.#hostileId++);

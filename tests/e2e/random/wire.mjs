@@ -1,9 +1,9 @@
-// What goes between the page and its workers, watched: which request is answered by what, and that nothing follows an
-// end. And ways to hurt a worker.
+// Watches the messages between the page and its workers: how each request is answered, and that nothing follows its end.
+// Also makes a worker fail.
 
 const ENDS = new Set(['ready', 'unloaded', 'done', 'error', 'pong']);
 
-/** What the worker does when it is sent one of these words, which its own code never sees. */
+/** Makes the worker obey these messages, which its own code never sees. */
 const HURTS = `self.addEventListener('message', (event) => {
   if (!event.data?.hurt) return;
   event.stopImmediatePropagation();
@@ -12,10 +12,10 @@ const HURTS = `self.addEventListener('message', (event) => {
   if (event.data.hurt === 'fall silent') self.close();
 });`;
 
-/** Every worker of the page from now on, and what is wrong with what they post. */
+/** Every worker of the page from now on, and what is wrong with its messages. */
 export class Wire {
   /** @type {string[]} */ problems = [];
-  /** @type {Map<Watched, Map<number, { type: string, end: string | null }>>} Living workers, and what each was asked. */ workers = new Map();
+  /** @type {Map<Watched, Map<number, { type: string, end: string | null }>>} Living workers and their requests. */ workers = new Map();
   started = 0;
 
   constructor() {
@@ -58,10 +58,10 @@ export class Wire {
   /** @param {Watched} worker @param {any} event */
   heard(worker, event) {
     const asked = this.workers.get(worker);
-    // A message without a usable id is answered without one.
+    // The answer to a message without a usable id has none.
     if (!asked || event.id === null) return;
     const request = asked.get(event.id);
-    if (!request) return void this.problems.push(`${event.type} for a request ${event.id} that nobody made`);
+    if (!request) return void this.problems.push(`${event.type} for a request ${event.id} that was not made`);
     if (request.end === 'ready' && event.type === 'hashed') return void (request.end = 'hashed');
     if (request.end) return void this.problems.push(`${event.type} for the ${request.type} ${event.id}, which ended with ${request.end}`);
     if (ENDS.has(event.type)) request.end = event.type;
@@ -89,12 +89,12 @@ export class Wire {
     return Promise.race([answered, this.gone(worker)]);
   }
 
-  /** The worker in use. */
+  /** The present worker. */
   get worker() {
     return [...this.workers.keys()].at(-1);
   }
 
-  /** Requests that wait for their end: none while nothing runs. */
+  /** Requests that have not ended. */
   open() {
     return [...this.workers.values()].flatMap((asked) => [...asked].flatMap(([id, { type, end }]) => (end ? [] : [`${type} ${id}`])));
   }
