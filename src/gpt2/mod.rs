@@ -11,6 +11,7 @@ mod network;
 mod norm;
 mod profile;
 mod readers_trial;
+pub mod reference;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels;
@@ -23,6 +24,7 @@ use kv_cache::{KvPrecision, LayerKvCache};
 pub use matrix::Precision;
 use network::{Network, Workspace};
 pub use readers_trial::{MIN_BYTES as TRIAL_BYTES, warm_up};
+use reference::Reference;
 
 /// A GPT-2 model with its KV cache.
 ///
@@ -57,6 +59,11 @@ impl Gpt2 {
         let trial = readers_trial::run(&self.network.blocks, clock);
         kernels::set_readers(readers_trial::choice(&trial));
         trial
+    }
+
+    /// The same model as a textbook writes it.
+    pub fn reference(&self) -> Reference<'_> {
+        Reference::new(&self.config, &self.network)
     }
 
     /// The hyperparameters.

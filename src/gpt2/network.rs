@@ -1,6 +1,9 @@
 //! The forward pass of GPT-2 (Radford et al., 2019): learned position embeddings, pre-norm transformer blocks, a final
 //! layer norm, and an `lm_head` that is usually tied to the token embedding.
 //!
+//! `reference.rs` is its definition: the same network as a textbook writes it. This file differs from it in what makes it
+//! fast: a KV cache, weights that stay quantised, and buffers that are reused.
+//!
 //! This code works on rows of floats and is the same for every precision and instruction set. Matrix products, attention
 //! and activation functions handle the differences.
 
@@ -153,6 +156,12 @@ impl Block {
     /// Bytes of the matrices of this block.
     pub fn bytes(&self) -> u64 {
         self.matrices().map(|linear| linear.bytes()).sum()
+    }
+
+    /// Numbers in the largest of its matrices.
+    pub fn largest(&self) -> usize {
+        let sizes = self.matrices().map(|linear| linear.parts().0.shape()).map(|(outputs, inputs)| outputs * inputs);
+        sizes.max().unwrap_or_default()
     }
 
     /// The precision of the MLP, which has most of the weights.

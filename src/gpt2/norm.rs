@@ -15,6 +15,11 @@ impl LayerNorm {
         Self { scale, shift, epsilon }
     }
 
+    /// Scale, shift and epsilon.
+    pub fn parts(&self) -> (&[f32], &[f32], f32) {
+        (&self.scale, &self.shift, self.epsilon)
+    }
+
     /// Normalises each row of `x` (`[n, n_embd]`) and writes `out`, of the same shape.
     pub fn forward(&self, x: &[f32], out: &mut Vec<f32>) {
         let width = self.scale.len();

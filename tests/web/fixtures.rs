@@ -109,6 +109,23 @@ fn quantised_files_stay_near_the_reference_in_this_browser() {
     }
 }
 
+/// The fast network against the textbook over the same weights, of which only the activations are rounded.
+#[wasm_bindgen_test]
+fn the_network_is_the_textbook_in_this_browser() {
+    for (fixtures, share) in [(EXACT, 1e-5), (NEAR, 0.06)] {
+        for fixture in fixtures {
+            let mut model = fixture.load().model;
+            let ids: Vec<u32> = fixture.field("input_ids").unwrap();
+            let wanted = model.reference().forward(&ids).unwrap().0.concat();
+            let got = model.score(&ids).unwrap().concat();
+            let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|number| number * number).sum::<f64>();
+            let off = squares(&mut got.iter().zip(&wanted).map(|(&got, &wanted)| f64::from(got) - f64::from(wanted)));
+            let size = squares(&mut wanted.iter().map(|&logit| f64::from(logit)));
+            assert!((off / size).sqrt() <= share, "{}: {}", fixture.name, (off / size).sqrt());
+        }
+    }
+}
+
 /// Every fixture through the worker, as the page loads it; and in every precision there is.
 #[wasm_bindgen_test]
 async fn every_fixture_loads_through_the_worker_and_writes() {

@@ -166,6 +166,11 @@ impl Linear {
         Self { weight, bias }
     }
 
+    /// The weight and the bias.
+    pub fn parts(&self) -> (&Matrix, &[f32]) {
+        (&self.weight, &self.bias)
+    }
+
     /// Numbers in a row of `x`.
     pub fn inputs(&self) -> usize {
         self.weight.shape().1
