@@ -7,7 +7,8 @@ use gpt2_web::error::ErrorKind;
 use gpt2_web::gpt2::Config;
 use gpt2_web::gpt2::checkpoint::{self, ModelFile};
 use gpt2_web::model::LanguageModel;
-use gpt2_web::settings::{RawOptions, Settings};
+use gpt2_web::options::RawOptions;
+use gpt2_web::settings::Settings;
 use gpt2_web::text::Tokenizer;
 
 /// The configuration and the weights of the smallest seed.

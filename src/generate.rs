@@ -8,7 +8,7 @@
 //! never decoded), bytes to the incremental decoder, text to the stop strings, emit what is safe, stop string?
 //! `max_tokens`? context full? cancelled? past the deadline?
 
-mod chunks;
+pub(crate) mod chunks;
 mod profiler;
 
 use std::sync::Arc;

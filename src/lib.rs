@@ -3,6 +3,7 @@
 //! The parts, from the bottom up; each knows only those above it in this list:
 //!
 //! - [`error`]: one error type, a kind for programs and a sentence for people
+//! - [`options`]: options as a page gives them, checked against a table
 //! - [`settings`]: the options of a run, their ranges and defaults
 //! - [`record`]: what a run leaves behind
 //! - [`model`]: [`LanguageModel`](model::LanguageModel), the seam between the loop and whatever computes logits
@@ -12,6 +13,7 @@
 //! - [`kernels`]: products of rounded numbers in exact integers, on the vector instructions there are
 //! - [`gpt2`]: GPT-2, and the published files it is loaded from
 //! - [`engine`]: a user's files to model and tokenizer
+//! - [`lab`]: experiments with a model, each a table
 //! - [`web`]: the browser: messages, and the worker that speaks them
 //!
 //! # A run
@@ -71,7 +73,9 @@ pub mod generate;
 pub mod gpt2;
 mod json;
 pub mod kernels;
+pub mod lab;
 pub mod model;
+pub mod options;
 pub mod record;
 pub mod sampler;
 pub mod settings;

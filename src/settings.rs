@@ -1,62 +1,12 @@
-//! The options of a run: one table of names, ranges and defaults, and their validation.
-//!
-//! Names follow the OpenAI / Hugging Face spelling. A value outside its range is refused, never changed; an unknown
-//! name is refused with the nearest known one.
+//! The options of a run: one table of names, ranges and defaults. Names follow the OpenAI / Hugging Face spelling.
 
-use std::collections::BTreeMap;
+use serde::Serialize;
 
-use serde::{Deserialize, Serialize};
-
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::options::{Given, OptionRange, OptionSpec, RawOptions};
 
 /// The largest seed: the largest integer a JavaScript number holds exactly.
 pub const MAX_SEED: u64 = (1 << 53) - 1;
-
-/// What one option accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum OptionRange {
-    /// A whole number in `min..=max`.
-    Integer {
-        /// Smallest accepted value.
-        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "number"))]
-        min: u64,
-        /// Largest accepted value.
-        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(type = "number"))]
-        max: u64,
-    },
-    /// A finite number in `min..=max`, or above `min` where `open` is set.
-    Number {
-        /// Smallest value.
-        min: f64,
-        /// Largest accepted value; absent where there is none.
-        max: Option<f64>,
-        /// Whether `min` itself is excluded.
-        open: bool,
-    },
-    /// A list of non-empty strings, or one string.
-    Strings {
-        /// Maximum number of strings.
-        most: u32,
-    },
-    /// True or false.
-    Flag,
-}
-
-/// One row of [`OPTIONS`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
-pub struct OptionSpec {
-    /// The name on the wire.
-    pub name: &'static str,
-    /// What it accepts.
-    pub range: OptionRange,
-    /// The value used when it is not given, as JSON; empty where the default is "none" (or, for the seed, random).
-    pub default: &'static str,
-    /// One sentence for a person.
-    pub help: &'static str,
-}
 
 /// Every option of a run. The page draws its controls from the same rows.
 pub const OPTIONS: &[OptionSpec] = &[
@@ -128,27 +78,6 @@ pub const OPTIONS: &[OptionSpec] = &[
     },
 ];
 
-/// An option's value before it is checked.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(untagged)]
-pub enum OptionValue {
-    /// Null: as if it were not given, where not giving it means something.
-    Null(()),
-    /// True or false.
-    Flag(bool),
-    /// Any number, NaN and infinities included.
-    Number(f64),
-    /// One string.
-    String(String),
-    /// Several strings.
-    Strings(Vec<String>),
-    /// Anything else (an object, a mixed list): refused by name.
-    Other(serde::de::IgnoredAny),
-}
-
-/// Options as they came from outside.
-pub type RawOptions = BTreeMap<String, OptionValue>;
-
 /// The settings a run really uses: every default filled in, every value checked. Part of the record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
@@ -200,18 +129,15 @@ impl Settings {
     /// Checks every option against [`OPTIONS`] and fills in the defaults; `seed` is used where none was given.
     ///
     /// # Errors
-    /// [`ErrorKind::UnknownOption`] for a name not in the table, [`ErrorKind::InvalidOption`] for a value that is of
-    /// another type or outside the range.
+    /// As [`Given::new`], and as its methods for a value of another type or outside the range.
     pub fn from_raw(raw: &RawOptions, seed: u64) -> Result<Self> {
         let mut settings = Self { seed, ..Self::default() };
         for (name, value) in raw {
-            let spec = OPTIONS.iter().find(|spec| spec.name == name).ok_or_else(|| unknown(name))?;
-            let given = Given { spec, value };
-            // The record's settings hold null for what was not given; they can be used again as they are.
-            if *value == OptionValue::Null(()) && spec.default.is_empty() {
+            let given = Given::new(OPTIONS, name, value)?;
+            if given.is_absent() {
                 continue;
             }
-            match spec.name {
+            match given.spec().name {
                 "max_tokens" => settings.max_tokens = given.integer()? as u32,
                 "temperature" => settings.temperature = given.number()?,
                 "top_k" => settings.top_k = given.integer()? as u32,
@@ -227,93 +153,6 @@ impl Settings {
             }
         }
         Ok(settings)
-    }
-}
-
-/// The refusal of an unknown option, with the nearest name that exists.
-fn unknown(name: &str) -> Error {
-    let nearest = OPTIONS
-        .iter()
-        .max_by(|a, b| strsim::jaro_winkler(name, a.name).total_cmp(&strsim::jaro_winkler(name, b.name)))
-        .map_or("max_tokens", |spec| spec.name);
-    Error::new(ErrorKind::UnknownOption, format!("there is no option `{name}`; did you mean `{nearest}`?"))
-}
-
-/// A value together with the row it is checked against.
-struct Given<'a> {
-    spec: &'a OptionSpec,
-    value: &'a OptionValue,
-}
-
-impl Given<'_> {
-    fn refuse(&self, wanted: &str) -> Error {
-        let got = match self.value {
-            OptionValue::Null(()) => "null".to_owned(),
-            OptionValue::Flag(flag) => flag.to_string(),
-            OptionValue::Number(number) => number.to_string(),
-            OptionValue::String(text) => format!("the text {text:?}"),
-            OptionValue::Strings(list) => format!("the list {list:?}"),
-            OptionValue::Other(_) => {
-                "something that is neither a number, a text, a list of texts nor true or false".to_owned()
-            }
-        };
-        Error::new(ErrorKind::InvalidOption, format!("`{}` must be {wanted}; got {got}", self.spec.name))
-    }
-
-    fn integer(&self) -> Result<u64> {
-        let OptionRange::Integer { min, max } = self.spec.range else { return Err(self.refuse("a whole number")) };
-        let wanted = if max > u64::from(u32::MAX) {
-            format!("a whole number from {min} to 2^53 - 1")
-        } else {
-            format!("a whole number from {min} to {max}")
-        };
-        match *self.value {
-            OptionValue::Number(n) if n.fract() == 0.0 && n >= min as f64 && n <= max as f64 => Ok(n as u64),
-            _ => Err(self.refuse(&wanted)),
-        }
-    }
-
-    fn number(&self) -> Result<f64> {
-        let OptionRange::Number { min, max, open } = self.spec.range else { return Err(self.refuse("a number")) };
-        let wanted = match (max, open) {
-            (Some(max), true) => format!("a number above {min} and at most {max}"),
-            (Some(max), false) => format!("a number from {min} to {max}"),
-            (None, true) => format!("a finite number above {min}"),
-            (None, false) => format!("a finite number of at least {min}"),
-        };
-        match *self.value {
-            OptionValue::Number(n)
-                if n.is_finite() && (if open { n > min } else { n >= min }) && max.is_none_or(|max| n <= max) =>
-            {
-                Ok(n)
-            }
-            _ => Err(self.refuse(&wanted)),
-        }
-    }
-
-    fn strings(&self) -> Result<Vec<String>> {
-        let OptionRange::Strings { most } = self.spec.range else { return Err(self.refuse("a list of texts")) };
-        let list = match self.value {
-            OptionValue::String(text) => std::slice::from_ref(text),
-            OptionValue::Strings(list) => list.as_slice(),
-            _ => return Err(self.refuse("a text or a list of texts")),
-        };
-        if list.iter().any(String::is_empty) {
-            return Err(
-                self.refuse("made of texts that are not empty (an empty one would stop before the first token)")
-            );
-        }
-        if list.len() > most as usize {
-            return Err(self.refuse(&format!("at most {most} texts")));
-        }
-        Ok(list.to_vec())
-    }
-
-    fn flag(&self) -> Result<bool> {
-        match self.value {
-            OptionValue::Flag(flag) => Ok(*flag),
-            _ => Err(self.refuse("true or false")),
-        }
     }
 }
 

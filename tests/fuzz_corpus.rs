@@ -91,6 +91,6 @@ fn the_seeds_are_accepted() {
     }
     for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/options")).unwrap() {
         let seed = std::fs::read(file.unwrap().path()).unwrap();
-        serde_json::from_slice::<gpt2_web::settings::RawOptions>(&seed).unwrap();
+        serde_json::from_slice::<gpt2_web::options::RawOptions>(&seed).unwrap();
     }
 }

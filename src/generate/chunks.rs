@@ -7,7 +7,7 @@ const CHUNK_MS: f64 = 100.0;
 /// twice as long as a single position, if that is longer. A pass over a large model reads all its weights, for one
 /// position as for several, so that a chunk which may not take longer than one alone would never grow.
 #[derive(Debug, Default)]
-pub(super) struct ChunkSize {
+pub(crate) struct ChunkSize {
     /// The least time that any chunk took, which no position alone takes longer than. The first one may have taken far
     /// longer than a position does: code not yet compiled, memory not yet there, a tab that slept.
     alone_ms: f64,

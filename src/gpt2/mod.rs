@@ -39,8 +39,10 @@ pub struct Gpt2 {
 }
 
 impl Gpt2 {
-    /// A model with an empty KV cache. The shapes of `network` must be those of `config`.
-    fn new(config: Config, network: Network, storage: KvPrecision) -> Self {
+    /// A model with an empty KV cache, most of whose weights are in `precision`. The shapes of `network` must be those of
+    /// `config`.
+    fn new(config: Config, network: Network, precision: Precision) -> Self {
+        let storage = KvPrecision::of_model(precision, config.head_dim());
         let block = LayerKvCache::new(config.n_head, config.head_dim(), config.n_positions, storage);
         let cache = vec![block; config.n_layer];
         Self { cache, work: Workspace::default(), logits: Vec::new(), config, network }
@@ -59,6 +61,25 @@ impl Gpt2 {
         let trial = readers_trial::run(&self.network.blocks, clock);
         kernels::set_readers(readers_trial::choice(&trial));
         trial
+    }
+
+    /// The precision of the first block's MLP, which is that of most weights.
+    pub fn precision(&self) -> Precision {
+        self.network.blocks.first().map_or(Precision::F32, |block| block.precision())
+    }
+
+    /// Bytes of all weight matrices; those of a tied head count once.
+    pub fn weight_bytes(&self) -> u64 {
+        self.network.bytes()
+    }
+
+    /// The same model with its matrices in another precision, as far as their shapes allow, and an empty KV cache. Made of
+    /// the weights as they are held: what was rounded stays so.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn in_precision(&self, precision: Precision) -> Result<Self> {
+        Ok(Self::new(self.config.clone(), self.network.in_precision(precision)?, precision))
     }
 
     /// The same model as a textbook writes it.

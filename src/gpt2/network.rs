@@ -121,6 +121,26 @@ impl Network {
         }
     }
 
+    /// Bytes of all matrices; those of a tied head count once.
+    pub fn bytes(&self) -> u64 {
+        let head = if self.lm_head.shares(&self.token_embedding) { 0 } else { self.lm_head.bytes() };
+        self.token_embedding.bytes() + head + self.blocks.iter().map(Block::bytes).sum::<u64>()
+    }
+
+    /// The same network with its matrices in another precision, as far as their shapes allow.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn in_precision(&self, precision: Precision) -> Result<Self> {
+        let token_embedding = self.token_embedding.in_precision(precision)?;
+        let lm_head = match self.lm_head.shares(&self.token_embedding) {
+            true => token_embedding.clone(),
+            false => self.lm_head.in_precision(precision)?,
+        };
+        let blocks = self.blocks.iter().map(|block| block.in_precision(precision)).collect::<Result<_>>()?;
+        Ok(Self { token_embedding, lm_head, blocks, ..self.clone() })
+    }
+
     /// Writes the logits for the last hidden states of the positions `rows` to `logits`: `[rows.len(), vocab_size]`.
     pub fn logits(&self, rows: Range<usize>, work: &mut Workspace, logits: &mut Vec<f32>) {
         work.stopwatch.start();
@@ -151,6 +171,16 @@ impl Block {
         work.heads.resize(work.hidden.len(), 0.0);
         attention(&work.qkv, cache, self.attention_scale, &mut work.attention, &mut work.heads);
         self.attention_output.forward(&work.heads, &mut work.quantised, &mut work.added);
+    }
+
+    fn in_precision(&self, precision: Precision) -> Result<Self> {
+        Ok(Self {
+            qkv: self.qkv.in_precision(precision)?,
+            attention_output: self.attention_output.in_precision(precision)?,
+            mlp_up: self.mlp_up.in_precision(precision)?,
+            mlp_down: self.mlp_down.in_precision(precision)?,
+            ..self.clone()
+        })
     }
 
     /// Bytes of the matrices of this block.

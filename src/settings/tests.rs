@@ -1,4 +1,6 @@
 use super::*;
+use crate::error::ErrorKind;
+use crate::options::OptionValue;
 
 fn parse(json: &str) -> Result<Settings> {
     Settings::from_raw(&serde_json::from_str(json).unwrap(), 5)
@@ -69,6 +71,7 @@ fn every_list_of_options_agrees() {
             OptionRange::Number { min, max: None, open } => format!("{} {min}", if open { "above" } else { "from" }),
             OptionRange::Strings { most } => format!("a text, or up to {most} in a list"),
             OptionRange::Flag => "true, false".to_owned(),
+            OptionRange::Numbers { .. } | OptionRange::Text => unreachable!("no option of a run"),
         };
         assert_eq!(cell(row, 3), accepts, "README, {name}");
 
@@ -95,6 +98,7 @@ fn every_list_of_options_agrees() {
             }
             OptionRange::Strings { most } => format!("type: 'strings', most: {most}"),
             OptionRange::Flag => "type: 'flag'".to_owned(),
+            OptionRange::Numbers { .. } | OptionRange::Text => unreachable!("no option of a run"),
         };
         let row = format!("['{name}', {{ {wire} }}, '{help}']");
         assert!(fake_worker.contains(&row), "fake-worker.js, {name}: no {row}");

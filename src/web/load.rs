@@ -14,6 +14,7 @@ use crate::gpt2::checkpoint::{
     self, Classified, FilePrefix, Flow, HeaderReader, Loaded, Loader, Options, SNIFF_BYTES, WeightsFile, gguf,
 };
 use crate::gpt2::{Config, Precision, TRIAL_BYTES, warm_up};
+use crate::lab::EXPERIMENTS;
 use crate::model::LanguageModel;
 use crate::settings::OPTIONS;
 
@@ -105,11 +106,13 @@ impl Worker {
         let model = info(&spec.name, sha256, &engine);
         let notices = engine.notices.clone();
         self.engine.replace(Some(engine));
+        self.lab.take();
         self.held.set(held);
         self.background_hash.replace(again.map(|files| Rc::new(BackgroundHash::new(call.id, files))));
         let load_ms = self.clock.now() - started;
         let memory_bytes = core::arch::wasm32::memory_size::<0>() as f64 * 65536.0;
-        Ok(Event::Ready { id: call.id, model, options: OPTIONS.to_vec(), notices, load_ms, memory_bytes })
+        let (options, experiments) = (OPTIONS.to_vec(), EXPERIMENTS.to_vec());
+        Ok(Event::Ready { id: call.id, model, options, experiments, notices, load_ms, memory_bytes })
     }
 
     /// Finds out what is what, and lets go of what is not needed.

@@ -8,7 +8,7 @@ use wasm_bindgen::prelude::*;
 
 use super::protocol::{ModelFile, Request};
 use crate::error::{Error, ErrorKind, Result};
-use crate::settings::{OPTIONS, OptionValue, RawOptions};
+use crate::options::{OptionValue, RawOptions};
 
 /// The most files of a load.
 const MOST_FILES: u32 = 1 << 16;
@@ -22,8 +22,11 @@ const LONGEST_NAME: u32 = 1 << 6;
 /// The longest text that is looked at as the value of an option, or in a list of these.
 const LONGEST_OPTION: u32 = 1 << 16;
 
-/// The longest list that is looked at as the value of an option. No option takes one as long.
-const LONGEST_LIST: u32 = 1 << 8;
+/// The longest list that is looked at as the value of an option. No option takes a longer one.
+const LONGEST_LIST: u32 = 1 << 12;
+
+/// As many options as are looked at. No request takes as many.
+const MOST_OPTIONS: usize = 32;
 
 /// The request that `message` is.
 ///
@@ -36,6 +39,7 @@ pub fn request(message: &JsValue) -> Result<Request> {
     fields.refuse_others(match kind.as_str() {
         "load" => &["type", "id", "name", "files", "precision", "sha256"],
         "generate" => &["type", "id", "prompt", "options", "cancelled"],
+        "experiment" => &["type", "id", "name", "options", "cancelled"],
         "cancel" | "unload" | "ping" => &["type", "id"],
         "provide_tokenizer" => &["type", "id", "file"],
         _ => return Err(refused(format!("there is no request `{}`", kind.chars().take(64).collect::<String>()))),
@@ -52,6 +56,12 @@ pub fn request(message: &JsValue) -> Result<Request> {
         "generate" => Request::Generate {
             id,
             prompt: prompt(&fields)?,
+            options: options(&fields)?,
+            cancelled: fields.flag("cancelled")?,
+        },
+        "experiment" => Request::Experiment {
+            id,
+            name: fields.text("name")?,
             options: options(&fields)?,
             cancelled: fields.flag("cancelled")?,
         },
@@ -110,8 +120,8 @@ fn options(fields: &Fields<'_>) -> Result<RawOptions> {
     }
     let options = Fields::of(&given, "`options` of the message")?;
     let mut raw = RawOptions::new();
-    // One more than there are: then at least one is unknown, and the rest does not matter.
-    for name in options.names()?.take(OPTIONS.len() + 1) {
+    // Of so many at least one is unknown, and the rest does not matter.
+    for name in options.names()?.take(MOST_OPTIONS) {
         let value = option(&options.get(&name)?);
         raw.insert(name, value);
     }
@@ -134,7 +144,11 @@ fn option(value: &JsValue) -> OptionValue {
     }
     let list = value.dyn_ref::<Array>().filter(|list| list.length() <= LONGEST_LIST);
     let texts = list.and_then(|list| list.iter().map(|value| text(&value)).collect());
-    texts.map_or(OptionValue::Other(IgnoredAny), OptionValue::Strings)
+    let numbers = || list.and_then(|list| list.iter().map(|value| value.as_f64()).collect());
+    match texts {
+        Some(texts) => OptionValue::Strings(texts),
+        None => numbers().map_or(OptionValue::Other(IgnoredAny), OptionValue::Numbers),
+    }
 }
 
 /// A plain object whose fields are read one by one.

@@ -8,6 +8,8 @@ mod call;
 #[cfg(target_arch = "wasm32")]
 mod event_loop;
 #[cfg(target_arch = "wasm32")]
+mod experiment;
+#[cfg(target_arch = "wasm32")]
 mod idle;
 #[cfg(target_arch = "wasm32")]
 mod load;

@@ -2,15 +2,17 @@
 //!
 //! This file is the wire format: the page's TypeScript types are generated from it. Every message carries the `id` of
 //! its request, which the page must not use twice. A request ends with exactly one `ready` (for a load), `unloaded`,
-//! `done`, `pong` or `error`, and nothing follows it but the one `hashed` of a load.
+//! `done`, `experiment_done`, `pong` or `error`, and nothing follows it but the one `hashed` of a load.
 //!
 //! What the worker posts is one event, or an array of several in their order.
 
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind};
-use crate::record::{Record, StepRecord, Stop};
-use crate::settings::{OptionSpec, RawOptions, Settings};
+use crate::lab::{ExperimentSpec, Findings, Row};
+use crate::options::{OptionSpec, RawOptions};
+use crate::record::{Identity, Record, StepRecord, Stop};
+use crate::settings::Settings;
 
 /// A browser object that is not plain data.
 #[cfg(target_arch = "wasm32")]
@@ -71,6 +73,20 @@ pub enum Request {
         #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
         cancelled: bool,
     },
+    /// Does an experiment. Answered with any number of `progress` and `row`, and then `experiment_done` or `error`. While it
+    /// runs, another request is answered with a `busy` error.
+    Experiment {
+        /// Chosen by the page; every answer carries it.
+        id: u32,
+        /// One of [`EXPERIMENTS`](crate::lab::EXPERIMENTS).
+        name: String,
+        /// Names, ranges and defaults: those of the experiment.
+        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, type = "Record<string, unknown>"))]
+        options: RawOptions,
+        /// Cancelled before it was sent: it ends without a row.
+        #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
+        cancelled: bool,
+    },
     /// Ends the request `id` at its next step. Does nothing if it has ended or never began.
     Cancel {
         /// The request to end.
@@ -95,7 +111,7 @@ pub enum Request {
     },
 }
 
-/// A stage of a load.
+/// What progress is made with: a stage of a load, or an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -104,6 +120,8 @@ pub enum Stage {
     Read,
     /// The weights are quantised as they are read; counted in bytes of their files.
     Quantise,
+    /// An experiment, counted in units of its own.
+    Experiment,
 }
 
 /// Facts about a loaded model.
@@ -137,15 +155,15 @@ pub struct ModelInfo {
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS), ts(export))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// Progress of a load. `done` never decreases within a stage and never exceeds `total`.
+    /// Progress of a load or of an experiment. `done` never decreases within a stage and never exceeds `total`.
     Progress {
-        /// Id of the load.
+        /// Id of the request.
         id: u32,
         /// The current stage.
         stage: Stage,
-        /// Bytes done.
+        /// Bytes or units done.
         done: f64,
-        /// Bytes in all; null if unknown.
+        /// Bytes or units in all; null if unknown.
         total: Option<f64>,
     },
     /// A load succeeded.
@@ -156,6 +174,8 @@ pub enum Event {
         model: ModelInfo,
         /// The options `generate` takes.
         options: Vec<OptionSpec>,
+        /// The experiments there are, with their options.
+        experiments: Vec<ExperimentSpec>,
         /// What the user should know: guesses, and matrices that are not held in the requested precision.
         notices: Vec<String>,
         /// Duration in milliseconds, by the worker's clock.
@@ -225,6 +245,26 @@ pub enum Event {
         /// The step.
         #[serde(flatten)]
         record: StepRecord,
+    },
+    /// The next row of an experiment's table.
+    Row {
+        /// Id of the experiment.
+        id: u32,
+        /// The row.
+        row: Row,
+    },
+    /// An experiment ended. If it was cancelled, its summary is null, and the rows so far are right as they are.
+    ExperimentDone {
+        /// Id of the experiment.
+        id: u32,
+        /// Its name.
+        name: String,
+        /// Version of this crate.
+        gpt2_web: String,
+        /// Which model and tokenizer it was done with.
+        identity: Identity,
+        /// Options, machine and summary.
+        findings: Box<Findings>,
     },
     /// A generation ended.
     Done {

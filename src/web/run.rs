@@ -7,8 +7,9 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::generate::{Generation, Progress};
 use crate::model::LanguageModel;
+use crate::options::RawOptions;
 use crate::record::Stop;
-use crate::settings::{RawOptions, Settings};
+use crate::settings::Settings;
 
 /// For so long a run may go on without a turn of the message queue, in milliseconds; a step that takes longer has one
 /// before and after it.

@@ -13,6 +13,7 @@ use super::outbox::Outbox;
 use super::protocol::Event;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::lab::Memory;
 
 /// What 32-bit WebAssembly can address.
 const MEMORY_LIMIT: u64 = 1 << 32;
@@ -25,6 +26,8 @@ pub struct Worker {
     /// For the running request.
     pub(super) queue: Rc<MessageQueue>,
     pub(super) engine: Rc<RefCell<Option<Engine>>>,
+    /// What experiments with the model in `engine` leave to the next.
+    pub(super) lab: Rc<RefCell<Memory>>,
     /// Bytes that the model in `engine` takes.
     pub(super) held: Rc<Cell<u64>>,
     /// For the model in `engine`, while its SHA-256 is unknown.
@@ -46,6 +49,7 @@ impl Worker {
             clock: Rc::new(Clock::new()?),
             queue: Rc::new(MessageQueue::new()?),
             engine: Rc::default(),
+            lab: Rc::default(),
             held: Rc::default(),
             background_hash: Rc::default(),
             running: Rc::default(),

@@ -1,6 +1,6 @@
 //! Receives the page's requests and runs them.
 //!
-//! One request runs at a time; another `load`, `generate` or `unload` is refused as `busy`.
+//! One request runs at a time; another `load`, `generate`, `experiment` or `unload` is refused as `busy`.
 //! Between two steps, two prefill chunks or two reads the worker lets its message queue run, so a `cancel` takes
 //! effect within one of them, and a `ping` is answered. Steps of less than some milliseconds share a turn.
 
@@ -49,9 +49,18 @@ impl Worker {
                     worker.generate(call, &prompt, &options).await
                 });
             }
+            Request::Experiment { id, name, options, cancelled } => {
+                self.run(id, async move |worker, call| {
+                    if cancelled {
+                        call.cancel();
+                    }
+                    worker.experiment(call, &name, &options).await
+                });
+            }
             Request::Unload { id } => self.run(id, async move |worker, _| {
                 worker.background_hash.take();
                 worker.engine.take();
+                worker.lab.take();
                 worker.held.set(0);
                 Ok(Event::Unloaded { id })
             }),

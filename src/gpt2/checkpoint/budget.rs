@@ -9,7 +9,6 @@ use super::tensors::{Role, TensorId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gpt2::Config;
 use crate::gpt2::kv_cache::KvPrecision;
-use crate::gpt2::kv_cache::QuantisedHeadCache;
 use crate::gpt2::matrix::Precision;
 use crate::gpt2::memory::MIB;
 use crate::kernels::BLOCK;
@@ -83,20 +82,10 @@ fn most_used(found: &BTreeMap<TensorId, TensorMeta>, asked: Option<Precision>) -
     weights.into_iter().max_by_key(|(_, count)| *count).map_or(Precision::F32, |(precision, _)| precision)
 }
 
-/// How a model holds keys and values, most of whose weights are in `precision`: the reference stays exact, and where
-/// weights are rounded, keys and values may be.
-pub(super) fn storage(precision: Precision, config: &Config) -> KvPrecision {
-    if precision == Precision::F32 || config.head_dim() > QuantisedHeadCache::MAX_HEAD_DIM {
-        KvPrecision::F32
-    } else {
-        KvPrecision::Quantised
-    }
-}
-
 /// Bytes of a loaded model: its tensors and the KV cache of a full context.
 pub(super) fn held(found: &BTreeMap<TensorId, TensorMeta>, config: Option<&Config>, asked: Option<Precision>) -> u64 {
     let positions = config.map_or(0, |config| {
-        let head = storage(most_used(found, asked), config).bytes(config.head_dim() as u64);
+        let head = KvPrecision::of_model(most_used(found, asked), config.head_dim()).bytes(config.head_dim() as u64);
         [config.n_layer, config.n_head, config.n_positions]
             .into_iter()
             .fold(head, |bytes, size| bytes.saturating_mul(size as u64))

@@ -234,9 +234,8 @@ impl Loader {
         notices.extend(plan::without(&self.known.left_out));
         notices.extend(budget::not_quantised(&self.known.found, self.known.options.precision, format));
         let Assembled { network, precision, parameters } = assemble(&config, format.names(), self.held)?;
-        let storage = budget::storage(precision, &config);
         let memory_bytes = budget::held(&self.known.found, Some(&config), self.known.options.precision);
-        let model = Gpt2::new(config, network, storage);
+        let model = Gpt2::new(config, network, precision);
         Ok(Loaded {
             model,
             tokenizer: self.known.tokenizer,

@@ -8,6 +8,7 @@ use f32_head::F32HeadCache;
 pub use head::{HeadCache, Scratch};
 pub use quantised_head::QuantisedHeadCache;
 
+use super::matrix::Precision;
 use crate::error::Result;
 
 /// Initial capacity in positions. The capacity then doubles up to the context length.
@@ -23,6 +24,16 @@ pub enum KvPrecision {
 }
 
 impl KvPrecision {
+    /// How a model holds keys and values, most of whose weights are in `precision`: the reference stays exact, and where
+    /// weights are rounded, keys and values may be.
+    pub fn of_model(precision: Precision, head_dim: usize) -> Self {
+        if precision == Precision::F32 || head_dim > QuantisedHeadCache::MAX_HEAD_DIM {
+            Self::F32
+        } else {
+            Self::Quantised
+        }
+    }
+
     /// Bytes of the key and the value of one position in one head of `head_dim` numbers.
     pub fn bytes(self, head_dim: u64) -> u64 {
         match self {

@@ -118,6 +118,29 @@ impl Matrix {
         }
     }
 
+    /// Bytes of the numbers.
+    pub fn bytes(&self) -> u64 {
+        let (outputs, inputs) = self.shape();
+        self.precision().bytes(outputs as u64, inputs as u64)
+    }
+
+    /// The same numbers in another precision; a clone if they are in it, or if their rows make no blocks.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn in_precision(&self, precision: Precision) -> error::Result<Self> {
+        let (outputs, inputs) = self.shape();
+        if precision == self.precision() || precision != Precision::F32 && !inputs.is_multiple_of(kernels::BLOCK) {
+            return Ok(self.clone());
+        }
+        let (mut builder, mut rows) = (MatrixBuilder::new(outputs, inputs, precision, Layout::RowMajor)?, Vec::new());
+        for output in 0..outputs as u32 {
+            self.rows(&[output], &mut rows);
+            builder.push(&rows)?;
+        }
+        builder.finish()
+    }
+
     /// Whether two matrices share their memory.
     pub fn shares(&self, other: &Self) -> bool {
         match (self, other) {
@@ -183,8 +206,15 @@ impl Linear {
 
     /// Bytes of the weights.
     pub fn bytes(&self) -> u64 {
-        let (outputs, inputs) = self.weight.shape();
-        self.precision().bytes(outputs as u64, inputs as u64)
+        self.weight.bytes()
+    }
+
+    /// The same layer with its weights in another precision.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn in_precision(&self, precision: Precision) -> error::Result<Self> {
+        Ok(Self { weight: self.weight.in_precision(precision)?, bias: self.bias.clone() })
     }
 
     /// `x` of shape `[n, in]` to `out` of shape `[n, out]`.
