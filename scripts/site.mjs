@@ -1,4 +1,4 @@
-// Assembles the page from its parts: www/, the compiled module, and the vendored library.
+// Assembles the page from its parts: www/, the compiled module, and the vendored libraries.
 //
 //     node scripts/site.mjs --wasm DIR --out DIR [--link]
 import { cp, mkdir, readdir, rm, symlink } from 'node:fs/promises';
@@ -11,8 +11,11 @@ const { values } = parseArgs({
 const { wasm, out, link } = values;
 if (!wasm || !out) throw new Error('site.mjs needs --wasm and --out');
 
-// The library for plots, in the version of package-lock.json.
-const VENDORED = { 'uPlot.esm.js': 'dist/uPlot.esm.js', 'uPlot.min.css': 'dist/uPlot.min.css', 'uPlot.LICENSE': 'LICENSE' };
+// The libraries for plots, in the versions of package-lock.json.
+const VENDORED = {
+  'uPlot.esm.js': 'uplot/dist/uPlot.esm.js', 'uPlot.min.css': 'uplot/dist/uPlot.min.css', 'uPlot.LICENSE': 'uplot/LICENSE',
+  'd3-ticks.js': 'd3-array/src/ticks.js', 'd3-ticks.LICENSE': 'd3-array/LICENSE',
+};
 // Only for type checking.
 const NOT_PART_OF_THE_PAGE = new Set(['types', 'vendor', 'worker-globals.d.ts']);
 
@@ -21,7 +24,7 @@ const parts = [
   ...(await readdir('www')).filter((name) => !NOT_PART_OF_THE_PAGE.has(name)).map((name) => /** @type {[string, string]} */ ([join('www', name), name])),
   [join(wasm, 'gpt2_web.js'), 'gpt2_web.js'],
   [join(wasm, 'gpt2_web_bg.wasm'), 'gpt2_web_bg.wasm'],
-  ...Object.entries(VENDORED).map(([name, path]) => /** @type {[string, string]} */ ([join('node_modules/uplot', path), join('vendor', name)])),
+  ...Object.entries(VENDORED).map(([name, path]) => /** @type {[string, string]} */ ([join('node_modules', path), join('vendor', name)])),
 ];
 
 await rm(out, { recursive: true, force: true });

@@ -28,6 +28,7 @@ import { Turns } from './client/turns.js';
 import { WorkerHandle } from './client/worker-handle.js';
 
 export { CLIENT_ERROR_KINDS, Gpt2Error } from './client/error.js';
+export { findings } from './client/findings.js';
 
 /** @typedef {import('./client/error.js').ErrorKind} ErrorKind */
 /** @typedef {import('./client/progress.js').Progress} Progress */
@@ -42,6 +43,8 @@ export { CLIENT_ERROR_KINDS, Gpt2Error } from './client/error.js';
 /** @typedef {import('./client/model.js').Loaded} Loaded */
 /** @typedef {import('./client/model.js').Hashed} Hashed */
 /** @typedef {import('./client/run.js').RunEvent} RunEvent */
+/** @typedef {import('./client/run.js').ExperimentEvent} ExperimentEvent */
+/** @typedef {import('./client/findings.js').Findings} Findings */
 /** @typedef {import('./client/loads.js').LoadHooks} LoadHooks */
 /** @typedef {import('./types/Settings.js').Settings} Settings */
 
@@ -243,6 +246,24 @@ export class Gpt2Web {
   }
 
   /**
+   * Does an experiment of the lab (docs/lab.md) with the loaded model. Yields `experiment_progress` and `row`
+   * events, and `experiment_done` as the last. It starts, ends and is cancelled as a run is; a cancelled one still ends with an
+   * `experiment_done`, whose summary is null, and its rows are right as far as they came. `findings` makes one object of all.
+   *
+   * @param {string} name one of the `experiments` that a load resolves to
+   * @param {{ signal?: AbortSignal | null | undefined, [option: string]: unknown }} [options] those of the experiment
+   * @returns {AsyncGenerator<ExperimentEvent, void, void>}
+   * @throws {Gpt2Error} from `next()`
+   */
+  experiment(name, options) {
+    return iterable(new Run((run) => {
+      this.#mustBeOpen();
+      mustBeText('the name of an experiment', name);
+      return this.#start(run, 'experiment', { type: 'experiment', name }, options);
+    }, (event) => event));
+  }
+
+  /**
    * Frees the model and its memory. That ends the worker; the next request starts a new one.
    * @returns {Promise<void>}
    * @throws {Gpt2Error}
@@ -297,8 +318,17 @@ export class Gpt2Web {
   #begin(run, prompt, options) {
     this.#mustBeOpen();
     mustBeText('the prompt', prompt);
-    const { signal, ...given } = optionsOf('generate', options);
+    return this.#start(run, 'generate', { type: 'generate', prompt }, options);
+  }
+
+  /**
+   * @param {Run<any>} run @param {string} method @param {import('./client/start-run.js').Work} work
+   * @param {{ signal?: AbortSignal | null | undefined, [option: string]: unknown } | undefined} options
+   * @returns {import('./client/run.js').Begun}
+   */
+  #start(run, method, work, options) {
+    const { signal, ...given } = optionsOf(method, options);
     checkSignal(signal);
-    return startRun({ turns: this.#turns, model: this.#model, requests: this.#requests }, run, prompt, given, signal);
+    return startRun({ turns: this.#turns, model: this.#model, requests: this.#requests }, run, work, given, signal);
   }
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::pin::Pin;
 
 use super::call::Call;
-use super::protocol::{Event, Stage};
+use super::protocol::Event;
 use super::state::Worker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lab::{self, Host, Row};
@@ -69,8 +69,8 @@ impl Host for PageHost<'_> {
         let now = self.now();
         if total > 0 && (done == total || now - self.reported.get() >= PROGRESS_MS) {
             self.reported.set(now);
-            let (id, stage) = (self.call.id, Stage::Experiment);
-            self.worker.send_later(Event::Progress { id, stage, done: done as f64, total: Some(total as f64) });
+            let id = self.call.id;
+            self.worker.send_later(Event::ExperimentProgress { id, done: done as u32, total: total as u32 });
         }
     }
 }

@@ -73,7 +73,7 @@ pub enum Request {
         #[cfg_attr(all(test, not(target_arch = "wasm32")), ts(optional, as = "Option<_>"))]
         cancelled: bool,
     },
-    /// Does an experiment. Answered with any number of `progress` and `row`, and then `experiment_done` or `error`. While it
+    /// Does an experiment. Answered with any number of `experiment_progress` and `row`, and then `experiment_done` or `error`. While it
     /// runs, another request is answered with a `busy` error.
     Experiment {
         /// Chosen by the page; every answer carries it.
@@ -111,7 +111,7 @@ pub enum Request {
     },
 }
 
-/// What progress is made with: a stage of a load, or an experiment.
+/// A stage of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -120,8 +120,6 @@ pub enum Stage {
     Read,
     /// The weights are quantised as they are read; counted in bytes of their files.
     Quantise,
-    /// An experiment, counted in units of its own.
-    Experiment,
 }
 
 /// Facts about a loaded model.
@@ -155,15 +153,15 @@ pub struct ModelInfo {
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS), ts(export))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
-    /// Progress of a load or of an experiment. `done` never decreases within a stage and never exceeds `total`.
+    /// Progress of a load. `done` never decreases within a stage and never exceeds `total`.
     Progress {
-        /// Id of the request.
+        /// Id of the load.
         id: u32,
         /// The current stage.
         stage: Stage,
-        /// Bytes or units done.
+        /// Bytes done.
         done: f64,
-        /// Bytes or units in all; null if unknown.
+        /// Bytes in all; null if unknown.
         total: Option<f64>,
     },
     /// A load succeeded.
@@ -245,6 +243,15 @@ pub enum Event {
         /// The step.
         #[serde(flatten)]
         record: StepRecord,
+    },
+    /// Progress of an experiment. `done` never decreases and never exceeds `total`.
+    ExperimentProgress {
+        /// Id of the experiment.
+        id: u32,
+        /// Units of its own that are done.
+        done: u32,
+        /// Units in all.
+        total: u32,
     },
     /// The next row of an experiment's table.
     Row {

@@ -49,7 +49,7 @@ export function follow(script) {
 
 /** @param {number} id @returns {WorkerEvent} */
 export const ready = (id) => ({
-  type: 'ready', id, options: [], notices: [], load_ms: 5, memory_bytes: 65536,
+  type: 'ready', id, options: [], experiments: [], notices: [], load_ms: 5, memory_bytes: 65536,
   model: { name: 'm', sha256: '00', precision: 'f32', parameters: 1, n_layer: 1, n_head: 1, n_embd: 1, context_length: 8, vocab_size: 4 },
 });
 

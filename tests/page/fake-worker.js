@@ -61,7 +61,7 @@
     const sha256 = sum.toString(16).padStart(64, '0');
     const later = files.some((file) => file.name === 'guess.gguf');
     post({
-      type: 'ready', id, options, load_ms: 312.4, memory_bytes: 40e6, notices: files.some((file) => file.name === 'guess.gguf') ? ['The number of heads is a guess: 12.'] : [],
+      type: 'ready', id, options, experiments: [], load_ms: 312.4, memory_bytes: 40e6, notices: files.some((file) => file.name === 'guess.gguf') ? ['The number of heads is a guess: 12.'] : [],
       model: { name, sha256: later ? null : sha256, precision, parameters: 12411072, n_layer: 6, n_head: 3, n_embd: 192, context_length: CONTEXT, vocab_size: 50257 },
     });
     if (later) post({ type: 'hashed', id, model_sha256: sha256, notice: null });

@@ -23,6 +23,7 @@ export function required(name) {
 const TIMEOUT_MS = 120_000;
 
 const AXE = await readFile(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+const D3_TICKS = new URL('../../node_modules/d3-array/src/ticks.js', import.meta.url);
 const FAKE_WORKER = new URL('../page/fake-worker.js', import.meta.url);
 
 /** @param {Page} page @param {string} state */
@@ -311,7 +312,7 @@ export async function withFakeWorker(name, options = {}) {
     /** @type {string[]} */ const requests = [];
     // The page with the fake worker instead of the real one.
     const { url, close } = await serve('www', {
-      files: { '/worker.js': FAKE_WORKER, ...files }, folders: { '/vendor/': 'node_modules/uplot/dist' }, ...options,
+      files: { '/worker.js': FAKE_WORKER, '/vendor/d3-ticks.js': D3_TICKS, ...files }, folders: { '/vendor/': 'node_modules/uplot/dist' }, ...options,
       onRequest: (path) => requests.push(path),
     });
     cleanup.push(close);

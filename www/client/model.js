@@ -13,7 +13,7 @@ import { transferable } from './files.js';
 /**
  * What a load resolves to. `notices` are sentences for people: guesses, or what could not be stored. The model's `sha256`
  * is filled in when it is known.
- * @typedef {Pick<ReadyEvent, 'model' | 'options' | 'load_ms' | 'memory_bytes' | 'notices'>} Loaded
+ * @typedef {Pick<ReadyEvent, 'model' | 'options' | 'experiments' | 'load_ms' | 'memory_bytes' | 'notices'>} Loaded
  */
 /** @typedef {Pick<Extract<Event, { type: 'hashed' }>, 'model_sha256' | 'notice'>} Hashed */
 /** @typedef {{ name: string, files: () => Promise<ModelFile[]>, precision?: Precision | null | undefined, sha256?: string | null | undefined }} Load `files` may be called repeatedly. */
@@ -172,8 +172,8 @@ export class Model {
           if (event.type === 'progress') tell({ stage: event.stage, done: event.done, total: event.total });
           else if (event.type === 'needs_tokenizer') void provideTokenizer();
           else if (event.type === 'ready') {
-            const { model, options, load_ms, memory_bytes, notices } = event;
-            const loaded = known ?? { model, options, load_ms, memory_bytes, notices };
+            const { model, options, experiments, load_ms, memory_bytes, notices } = event;
+            const loaded = known ?? { model, options, experiments, load_ms, memory_bytes, notices };
             this.#current = { load, loaded, id: event.id };
             resolve(loaded);
           }

@@ -19,6 +19,9 @@ import { Watchdog } from './watchdog.js';
  * @typedef {T extends unknown ? Omit<T, K> : never} DistributiveOmit
  */
 
+/** The events that end a request, besides `error`. @type {ReadonlySet<Event['type']>} */
+const ENDS = new Set(/** @type {const} */ (['ready', 'unloaded', 'done', 'experiment_done']));
+
 /** Milliseconds a worker has to start after its request was cancelled. */
 const START_TIMEOUT = 1000;
 
@@ -105,7 +108,7 @@ export class Requests {
     };
     this.#pending.set(id, {
       receive: (event) => {
-        if (event.type === 'ready' || event.type === 'unloaded' || event.type === 'done') end();
+        if (ENDS.has(event.type)) end();
         pending.receive(event);
       },
       fail: (error) => { end(); pending.fail(error); },

@@ -1,5 +1,6 @@
 /** @typedef {import('../types/Event.js').Event} Event */
 /** @typedef {Extract<Event, { type: 'start' | 'prefill' | 'delta' | 'step' | 'done' }>} RunEvent What a run yields. */
+/** @typedef {Extract<Event, { type: 'experiment_progress' | 'row' | 'experiment_done' }>} ExperimentEvent What an experiment yields. */
 /**
  * How to end a run.
  * @typedef {object} Begun
@@ -8,7 +9,7 @@
  */
 
 /**
- * A run as an async generator. An `async function*` handles `return()` only at its next `yield`, so leaving a loop would
+ * A run, or an experiment, as an async generator. An `async function*` handles `return()` only at its next `yield`, so leaving a loop would
  * take effect with the next event. This class handles `return()` at once and requests the end of the run.
  *
  * @template T what it yields
@@ -25,7 +26,7 @@ export class Run {
 
   /**
    * @param {(run: Run<T>) => Begun} begin called by the first `next()`
-   * @param {(event: RunEvent) => T | undefined} pick what to yield for an event; undefined for nothing
+   * @param {(event: any) => T | undefined} pick what to yield for an event of the request; undefined for nothing
    */
   constructor(begin, pick) {
     this.#begin = begin;
@@ -37,7 +38,7 @@ export class Run {
     return this.#left;
   }
 
-  /** @param {RunEvent} event */
+  /** @param {RunEvent | ExperimentEvent} event */
   receive(event) {
     const value = this.#left ? undefined : this.#pick(event);
     if (value !== undefined) {
@@ -45,7 +46,7 @@ export class Run {
       if (next) next.resolve({ value, done: false });
       else this.#ready.push(value);
     }
-    if (event.type === 'done') this.#end();
+    if (event.type === 'done' || event.type === 'experiment_done') this.#end();
   }
 
   /** @param {unknown} error */

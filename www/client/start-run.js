@@ -1,20 +1,21 @@
 /** @typedef {import('./model.js').Model} Model */
 /** @typedef {import('./requests.js').Requests} Requests */
-/** @typedef {import('./run.js').RunEvent} RunEvent */
+/** @typedef {import('./run.js').RunEvent | import('./run.js').ExperimentEvent} RunEvent */
+/** @typedef {{ type: 'generate', prompt: string } | { type: 'experiment', name: string }} Work */
 /** @typedef {import('./turns.js').Turns} Turns */
 
 /**
- * Sends a run to the worker when its turn has come.
+ * Sends a run or an experiment to the worker when its turn has come.
  * @param {{ turns: Turns, model: Model, requests: Requests }} parts
  * @param {import('./run.js').Run<any>} run receives the events
- * @param {string} prompt @param {{ [name: string]: unknown }} options @param {AbortSignal | null | undefined} signal
+ * @param {Work} work @param {{ [name: string]: unknown }} options @param {AbortSignal | null | undefined} signal
  * @returns {import('./run.js').Begun}
  * @throws {import('./error.js').Gpt2Error} `busy`
  */
-export function startRun({ turns, model, requests }, run, prompt, options, signal) {
+export function startRun({ turns, model, requests }, run, work, options, signal) {
   // The settings of a record have null for an option that was not given.
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined && value !== null));
-  const turn = turns.enter('a run', () => run.left || signal?.aborted === true);
+  const turn = turns.enter(work.type === 'generate' ? 'a run' : 'an experiment', () => run.left || signal?.aborted === true);
   /** @type {import('./requests.js').Sent | null} */ let sent = null;
   let over = () => {};
   const ended = /** @type {Promise<void>} */ (new Promise((resolve) => { over = resolve; }));
@@ -24,9 +25,9 @@ export function startRun({ turns, model, requests }, run, prompt, options, signa
     if (turn.before) await turn.before;
     await model.recovered(signal ?? null);
     if (run.left) return;
-    sent = requests.send({ type: 'generate', prompt, options: given, ...(signal?.aborted && { cancelled: true }) }, {
+    sent = requests.send({ ...work, options: given, ...(signal?.aborted && { cancelled: true }) }, {
       receive: (event) => {
-        if (event.type === 'done') end();
+        if (event.type === 'done' || event.type === 'experiment_done') end();
         run.receive(/** @type {RunEvent} */ (event));
       },
       fail,

@@ -15,6 +15,9 @@ import { RunView } from './run-view.js';
 
 /** @typedef {ReturnType<Controls['read']>} Asked */
 
+/** As many ids of the last run as the lab can look into. */
+const MOST_IDS = 128;
+
 const gpt2 = new Gpt2Web();
 
 const form = byId('form', HTMLFormElement);
@@ -33,12 +36,39 @@ const opening = new Opening(gpt2, activity, (loaded, embedded) => {
 /** Fingerprint of the last finished run. */
 let asked = '';
 
+/** @type {import('./lab/index.js').Lab | null} Fetched when it is first opened. */
+let lab = null;
+
 function showActivity() {
   document.documentElement.dataset.state = activity.state;
   switchOff(generate, !opening.loaded || activity.busy);
   switchOff(stop, !activity.busy);
   opening.disabled = activity.busy;
   byId('queued').hidden = !activity.queued;
+  lab?.update();
+}
+
+/** Shows the view that the fragment of the address names, with its settings. @param {boolean} asked whether the reader asked for it just now */
+async function route(asked) {
+  const parameters = new URLSearchParams(location.hash.replace(/^#/, ''));
+  const toLab = parameters.has('lab');
+  byId('write-view').hidden = toLab;
+  byId('lab-view').hidden = !toLab;
+  for (const [id, here] of /** @type {const} */ ([['to-write', !toLab], ['to-lab', toLab]])) {
+    if (here) byId(id).setAttribute('aria-current', 'page');
+    else byId(id).removeAttribute('aria-current');
+  }
+  if (!toLab) return openLink();
+  try {
+    const { Lab } = await import('./lab/index.js');
+    lab ??= new Lab(byId('lab-view'), {
+      gpt2, activity, loaded: () => opening.loaded,
+      lastRun: () => (view.last ? [...view.last.record.prompt_ids, ...view.last.record.token_ids].slice(0, MOST_IDS) : []),
+    });
+    lab.open(parameters, { focus: asked });
+  } catch (cause) {
+    showError(`The lab could not be opened. ${describe(cause)}`);
+  }
 }
 
 /** One run, from the form to the record. */
@@ -171,7 +201,7 @@ byId('keep-seed').addEventListener('click', () => {
   seed.dispatchEvent(new Event('input', { bubbles: true }));
   flash(byId('keep-seed'), 'Set');
 });
-addEventListener('hashchange', openLink);
+addEventListener('hashchange', () => void route(true));
 
-openLink();
+void route(false);
 void opening.embedded();
