@@ -37,6 +37,11 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
                                   tokens). (no)
         --json FILE               Writes the record of the run to FILE.
 
+  ./build.sh lab [NAME [OPTION]...]
+      Does an experiment of the lab in a headless Chromium, in the same worker as the page, and prints its table. Without
+      a name it lists all experiments with their options. docs/lab.md explains them.
+        --json FILE               Writes rows, summary and conditions to FILE.
+
   ./build.sh build
       Makes dist/: the page for any static host, the client with its TypeScript types, and dist/gpt2-web.html, the whole
       page in one file that also runs when it is opened from disk. Takes minutes: link-time optimisation, then wasm-opt.
@@ -62,7 +67,7 @@ gpt2-web: GPT-2 in the browser, on the CPU, with no server.
 
   ./build.sh help
 
-Options of serve, generate and build:
+Options of serve, generate, lab and build:
   --no-simd                       builds without WebAssembly SIMD, for engines without it
 Environment:
   WASM_TOOLCHAIN=rustup|debian    which Rust compiles the wasm, if both can
@@ -145,6 +150,13 @@ cmd_generate() {
   exec node scripts/generate.mjs --site "$SITE" "${REST[@]}"
 }
 
+cmd_lab() {
+  build_options "$@"
+  need_chromium
+  linked_site quick
+  exec node scripts/lab.mjs --site "$SITE" ${REST[@]+"${REST[@]}"}
+}
+
 cmd_bench() {
   build_options "$@"
   need_chromium
@@ -163,7 +175,7 @@ for argument; do
   esac
 done
 case $command in
-  setup | build | serve | generate | test | bench) "cmd_$command" "$@" ;;
+  setup | build | serve | generate | lab | test | bench) "cmd_$command" "$@" ;;
   help | -h | --help) usage ;;
   *) usage_error "there is no command '$command'; ./build.sh help lists them" ;;
 esac

@@ -24,6 +24,9 @@ const PASS_MS: f64 = 1000.0;
 /// Spread of the fixed computation, as a share of its median, from which a machine counts as busy.
 const BUSY: f64 = 0.25;
 
+/// Of fewer probes nothing is concluded.
+const FEWEST_PROBES: usize = 4;
+
 /// What was noticed of clock and machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
@@ -37,8 +40,8 @@ pub struct Machine {
 }
 
 /// The place of an experiment.
-pub struct Bench<'a, M> {
-    pub model: &'a mut M,
+pub struct Bench<'a> {
+    pub model: &'a mut dyn Subject,
     pub tokenizer: &'a Tokenizer,
     pub options: Options,
     pub desk: &'a Desk<'a>,
@@ -75,7 +78,7 @@ impl Produced {
     }
 }
 
-impl<M: Subject> Bench<'_, M> {
+impl Bench<'_> {
     /// The ids of the text `text`, as a prompt.
     ///
     /// # Errors
@@ -183,6 +186,14 @@ impl<M: Subject> Bench<'_, M> {
         Ok((logits, ms))
     }
 
+    /// Some steps for nothing, before anything is timed: memory that is not there yet, code that is not compiled yet.
+    pub async fn warm_up(&mut self, prompt: &[u32]) -> Result<()> {
+        let room = self.model.context_length() + 1 - prompt.len();
+        self.produce(prompt, room.clamp(1, 16)).await?;
+        self.desk.fixed_computation();
+        Ok(())
+    }
+
     /// Continues `prompt` with the `n` most likely tokens, past an end of text too.
     pub async fn produce(&mut self, prompt: &[u32], n: usize) -> Result<Produced> {
         let (mut logits, mut ms) = self.prefill(prompt).await?;
@@ -285,6 +296,11 @@ impl<'a> Desk<'a> {
     /// Times the fixed computation once. Experiments that time something do that between their measurements.
     pub fn probe(&self) {
         let before = self.now();
+        self.fixed_computation();
+        self.probes.borrow_mut().push(self.now() - before);
+    }
+
+    fn fixed_computation(&self) {
         let mut state = 0x9E37_79B9_u32;
         for _ in 0..4_000_000 {
             state ^= state << 13;
@@ -292,7 +308,6 @@ impl<'a> Desk<'a> {
             state ^= state << 5;
         }
         std::hint::black_box(state);
-        self.probes.borrow_mut().push(self.now() - before);
     }
 
     /// What was noticed of clock and machine.
@@ -300,10 +315,11 @@ impl<'a> Desk<'a> {
         let probes = self.probes.borrow();
         let probe_ms = (!probes.is_empty()).then(|| Spread::of(&probes));
         // A coarse clock makes equal times differ by a tick at each end. The slowest tenth is left to chance.
-        let busy = probe_ms.is_some_and(|spread| {
-            let above = quantile(&probes, 0.9) - spread.min - 2.0 * self.resolution_ms;
-            above > BUSY * spread.median
-        });
+        let busy = probes.len() >= FEWEST_PROBES
+            && probe_ms.is_some_and(|spread| {
+                let above = quantile(&probes, 0.9) - spread.min - 2.0 * self.resolution_ms;
+                above > BUSY * spread.median
+            });
         Machine { timer_resolution_ms: self.resolution_ms, probe_ms, busy }
     }
 }

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::spec::{ExperimentSpec, SEED, TALE, n, prompt};
 use super::stats::{Spread, median};
 use crate::error::Result;
 use crate::generate::{CancelToken, Generation, Progress};
+use crate::model::LanguageModel;
 use crate::options::{OptionRange, OptionSpec};
 use crate::sampler::UniformRng;
 use crate::settings::Settings;
@@ -96,13 +96,13 @@ pub struct CancelSummary {
     pub without_prefix: String,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<CancelSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<CancelSummary> {
     let (n, runs) = (bench.options.count("n"), bench.options.count("runs"));
     let prompt = bench.options.text("prompt").to_owned();
     let ids = bench.encode(&prompt, n.max(SUFFIX + FOLLOWING))?;
     let mut random = UniformRng::new(bench.options.number("seed") as u64);
     bench.desk.expect(runs + 1);
-    bench.produce(&ids, 2).await?;
+    bench.warm_up(&ids).await?;
     bench.desk.probe();
     let whole = bench.produce(&ids, n).await?;
     let step_ms = median(&whole.step_ms[1.min(n - 1)..]);
@@ -145,13 +145,7 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<CancelSummary> 
 
 /// A run that is cancelled at a moment, perhaps in the middle of a step. It hears of it after that step, as a worker does,
 /// which reads its messages between steps.
-async fn cancelled<M: Subject>(
-    bench: &mut Bench<'_, M>,
-    prompt: &str,
-    run: usize,
-    n: usize,
-    at_ms: f64,
-) -> Result<CancelRow> {
+async fn cancelled(bench: &mut Bench<'_>, prompt: &str, run: usize, n: usize, at_ms: f64) -> Result<CancelRow> {
     let Bench { model, tokenizer, desk, .. } = bench;
     let (cancel, clock) = (CancelToken::default(), || desk.now());
     let mut generation = generation(*model, tokenizer, prompt, n, None, &clock, cancel.clone())?;
@@ -187,12 +181,7 @@ async fn cancelled<M: Subject>(
 }
 
 /// A run with a time limit: how many tokens came, and when it ended.
-async fn timed_out<M: Subject>(
-    bench: &mut Bench<'_, M>,
-    prompt: &str,
-    n: usize,
-    timeout_ms: f64,
-) -> Result<(u32, f64)> {
+async fn timed_out(bench: &mut Bench<'_>, prompt: &str, n: usize, timeout_ms: f64) -> Result<(u32, f64)> {
     let Bench { model, tokenizer, desk, .. } = bench;
     let clock = || desk.now();
     let began = desk.now();
@@ -204,15 +193,15 @@ async fn timed_out<M: Subject>(
     Ok((tokens, desk.now() - began))
 }
 
-fn generation<'a, M: Subject>(
-    model: &'a mut M,
+fn generation<'a>(
+    model: &'a mut dyn LanguageModel,
     tokenizer: &'a Tokenizer,
     prompt: &str,
     n: usize,
     timeout_ms: Option<f64>,
     clock: &'a dyn Fn() -> f64,
     cancel: CancelToken,
-) -> Result<Generation<'a, M>> {
+) -> Result<Generation<'a, dyn LanguageModel + 'a>> {
     let settings =
         Settings { max_tokens: n as u32, temperature: 0.0, top_logprobs: 0, timeout_ms, ..Settings::default() };
     Generation::new(model, tokenizer, prompt, settings, clock, cancel)

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution::{self, Piece};
 use super::naive::by_step;
@@ -79,14 +78,14 @@ pub struct CheckSummary {
     pub naive_steps_ms: Vec<f64>,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<CheckSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<CheckSummary> {
     let n = bench.options.count("n");
     let prompt = bench.encode(bench.options.text("prompt"), n)?;
     let repeats = bench.options.count("repeats");
     let mut lengths = vec![n.div_ceil(8), n.div_ceil(4), n.div_ceil(2), n];
     lengths.dedup();
     bench.desk.expect(n * repeats + n + lengths.len() * repeats);
-    bench.produce(&prompt, 2).await?;
+    bench.warm_up(&prompt).await?;
 
     let mut runs = Vec::new();
     let mut ids = Vec::new();
@@ -113,8 +112,8 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<CheckSummary> {
     Ok(CheckSummary { text: bench.tokenizer.decode(&ids), produce_steps_ms: steps, naive_steps_ms: naive })
 }
 
-async fn check<M: Subject>(
-    bench: &mut Bench<'_, M>,
+async fn check(
+    bench: &mut Bench<'_>,
     prompt: &[u32],
     ids: &[u32],
     runs: &[Vec<f64>],

@@ -1,6 +1,5 @@
 //! Continuations that are drawn, many of one prompt.
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution;
 use crate::error::Result;
@@ -32,7 +31,7 @@ pub struct Chosen {
     pub text: String,
 }
 
-impl<M: Subject> Bench<'_, M> {
+impl Bench<'_> {
     /// Continues the prompt that the model has processed: `logits` are those after it, and `held` is its length.
     pub async fn choose(&mut self, held: usize, logits: &[f32], choosing: &Choosing) -> Result<Chosen> {
         self.model.truncate(held);

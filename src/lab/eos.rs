@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution;
 use super::spec::{ExperimentSpec, SEED, n, temperature, texts};
@@ -65,7 +64,7 @@ pub struct EosSummary {
     pub max_probability: f64,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<EosSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<EosSummary> {
     let eos = bench.tokenizer.eos().filter(|&eos| (eos as usize) < bench.model.vocab_size()).ok_or_else(|| {
         let sentence =
             "this model's tokenizer has no end-of-text token, so there is nothing to watch; load another model";
@@ -90,8 +89,8 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<EosSummary> {
     })
 }
 
-async fn watch<M: Subject>(
-    bench: &mut Bench<'_, M>,
+async fn watch(
+    bench: &mut Bench<'_>,
     eos: u32,
     prompt: String,
     n: usize,

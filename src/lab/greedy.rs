@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::choosing::Choosing;
 use super::spec::{ExperimentSpec, SEED, TALE, n, prompt};
@@ -99,7 +98,7 @@ pub struct Repetition {
     pub mean_logprob: f64,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<GreedySummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<GreedySummary> {
     let [n, seeds, ngram] = ["n", "seeds", "ngram"].map(|name| bench.options.count(name));
     let temperatures = bench.options.numbers("temperatures");
     let first = bench.options.number("seed") as u64;

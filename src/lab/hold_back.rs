@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution;
 use super::spec::{ExperimentSpec, SEED, TALE, n, prompt, temperature, texts};
@@ -113,7 +112,7 @@ impl Waiting {
     }
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<HoldBackSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<HoldBackSummary> {
     let (n, temperature) = (bench.options.count("n"), bench.options.number("temperature"));
     let (stop, paces) = (bench.options.texts("stop"), bench.options.numbers("paces"));
     let prompt = bench.encode(bench.options.text("prompt"), n)?;
@@ -121,7 +120,7 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<HoldBackSummary
     let (mut decoder, mut stops) = (IncrementalDecoder::default(), StopStrings::new(stop.clone()));
     let (mut waiting, mut text, mut reached) = (Waiting::default(), String::new(), None);
     bench.desk.expect(n);
-    bench.produce(&prompt, 2).await?;
+    bench.warm_up(&prompt).await?;
     bench.desk.probe();
 
     let (mut logits, _) = bench.prefill(&prompt).await?;
@@ -157,7 +156,7 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<HoldBackSummary
     Ok(summarise(&waiting, text, steps, reached.map(|index| stop[index].clone()), &paces))
 }
 
-fn post<M: Subject>(bench: &Bench<'_, M>, waiting: &Waiting, out: &str) {
+fn post(bench: &Bench<'_>, waiting: &Waiting, out: &str) {
     if let Some(row) = waiting.rows.last().filter(|_| !out.is_empty()) {
         bench.desk.row(row.clone());
     }

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution::{Chance, Piece};
 use super::spec::{ExperimentSpec, IDS, TALE, prompt};
@@ -92,7 +91,7 @@ pub struct InsideSummary {
     pub ms: f64,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<InsideSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<InsideSummary> {
     let ids = bench.prompt(1)?;
     if ids.len() > MOST_TOKENS {
         let sentence =

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution;
 use super::spec::{ExperimentSpec, TALE, n, prompt};
@@ -56,13 +55,13 @@ pub struct LatencySummary {
     pub percentiles_ms: [f64; 3],
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<LatencySummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<LatencySummary> {
     let n = bench.options.count("n");
     let prompt = bench.encode(bench.options.text("prompt"), n.min(2))?;
     // What fits.
     let n = n.min(bench.model.context_length() + 1 - prompt.len());
     bench.desk.expect(n);
-    bench.produce(&prompt, 2).await?;
+    bench.warm_up(&prompt).await?;
     let (mut logits, _) = bench.prefill(&prompt).await?;
     let mut rows = Vec::new();
     for step in 1..n {

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::choosing::Choosing;
 use super::spec::{ExperimentSpec, SEED, n, prompt, temperature};
@@ -84,7 +83,7 @@ pub struct Cap {
     pub saved_share: f64,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<LengthsSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<LengthsSummary> {
     let [n, runs] = ["n", "runs"].map(|name| bench.options.count(name));
     let (temperature, stop) = (bench.options.number("temperature"), bench.options.texts("stop"));
     let first = bench.options.number("seed") as u64;

@@ -199,9 +199,9 @@ pub fn prepare(name: &str, raw: &RawOptions) -> Result<(&'static ExperimentSpec,
 ///
 /// # Errors
 /// Whatever the model reports; [`ErrorKind::InvalidOption`] for options that do not fit this model.
-pub async fn run<M: Subject>(
+pub async fn run(
     (spec, options): (&'static ExperimentSpec, Options),
-    model: &mut M,
+    model: &mut dyn Subject,
     tokenizer: &Tokenizer,
     memory: &RefCell<Memory>,
     host: &dyn Host,
@@ -225,7 +225,7 @@ pub async fn run<M: Subject>(
 }
 
 /// Does the experiment of that name.
-async fn experiment<M: Subject>(name: &str, bench: &mut Bench<'_, M>) -> Result<Summary> {
+async fn experiment(name: &str, bench: &mut Bench<'_>) -> Result<Summary> {
     match name {
         "naive" => naive::run(bench).await.map(Summary::from),
         "check" => check::run(bench).await.map(Summary::from),

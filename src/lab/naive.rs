@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::{Bench, Produced};
 use super::distribution::{self, Piece};
 use super::spec::{ExperimentSpec, TALE, prompt, repeats};
@@ -63,10 +62,12 @@ pub struct NaiveRow {
     pub cached_us_per_position: f64,
     /// The same of the textbook model.
     pub textbook_us_per_position: Option<f64>,
-    /// Whether all ways chose the same tokens.
+    /// Whether the loop chose the same tokens with and without the cache.
     pub equal: bool,
-    /// Where they first did not.
-    pub difference: Option<Difference>,
+    /// Whether the textbook model chose them too, with its activations in f32; null if it did not run.
+    pub textbook_equal: Option<bool>,
+    /// Where each way first chose another token than the cached loop.
+    pub differences: Vec<Difference>,
     /// Milliseconds of each step.
     pub steps: NaiveSteps,
 }
@@ -103,8 +104,10 @@ pub struct Difference {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct NaiveSummary {
-    /// Whether every row has the same tokens in all ways.
+    /// Whether every row has the same tokens with and without the cache.
     pub equal: bool,
+    /// Whether the textbook model chose them in every row; null if it did not run.
+    pub textbook_equal: Option<bool>,
     /// The greatest waste factor.
     pub waste_factor: f64,
     /// The greatest slowdown.
@@ -116,7 +119,7 @@ pub fn naive_positions(prompt: usize, n: usize) -> usize {
     n * prompt + n * (n - 1) / 2
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<NaiveSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<NaiveSummary> {
     let mut lengths = bench.options.counts("lengths");
     lengths.sort_unstable();
     lengths.dedup();
@@ -124,34 +127,36 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<NaiveSummary> {
     let repeats = bench.options.count("repeats");
     let textbook = bench.options.flag("textbook") && bench.model.gpt2().is_some();
     bench.desk.expect(lengths.iter().map(|n| n * (repeats + usize::from(textbook))).sum());
-    // Once for nothing: memory that is not there yet, code that is not compiled yet.
-    bench.produce(&prompt, 2).await?;
+    bench.warm_up(&prompt).await?;
 
     let mut rows: Vec<NaiveRow> = Vec::new();
     for n in lengths {
-        let (mut cached, mut naive, mut difference) = (Vec::new(), Vec::new(), None);
+        let (mut cached, mut naive, mut differences) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..repeats {
             bench.desk.probe();
             let produced = bench.produce(&prompt, n).await?;
             let (again, differs) = again(bench, &prompt, &produced).await?;
-            difference = difference.or(differs);
+            if differences.is_empty() {
+                differences.extend(differs);
+            }
             cached.push(produced);
             naive.push(again);
         }
         let book = if textbook {
             let (book, differs) = by_the_book(bench, &prompt, &cached[0].ids).await?;
-            difference = difference.or(differs);
+            differences.extend(differs);
             Some(book)
         } else {
             None
         };
-        let row = row(prompt.len(), n, &cached, &naive, book, difference);
+        let row = row(prompt.len(), n, &cached, &naive, book, differences);
         bench.desk.row(row.clone());
         rows.push(row);
     }
     let greatest = |value: fn(&NaiveRow) -> f64| rows.iter().map(value).fold(0.0, f64::max);
     Ok(NaiveSummary {
         equal: rows.iter().all(|row| row.equal),
+        textbook_equal: rows.iter().map(|row| row.textbook_equal).reduce(|a, b| Some(a? && b?)).flatten(),
         waste_factor: greatest(|row| row.waste_factor),
         slowdown: greatest(|row| row.slowdown),
     })
@@ -159,11 +164,7 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<NaiveSummary> {
 
 /// Runs the whole prefix again for each token, and takes what was produced whatever it would choose, so that prefixes stay
 /// the same.
-async fn again<M: Subject>(
-    bench: &mut Bench<'_, M>,
-    prompt: &[u32],
-    produced: &Produced,
-) -> Result<(Vec<f64>, Option<Difference>)> {
+async fn again(bench: &mut Bench<'_>, prompt: &[u32], produced: &Produced) -> Result<(Vec<f64>, Option<Difference>)> {
     let (mut prefix, mut times, mut difference) = (prompt.to_vec(), Vec::new(), None);
     for (step, &id) in produced.ids.iter().enumerate() {
         let (logits, ms) = bench.whole_pass(&prefix, produced.last_ms()).await?;
@@ -176,11 +177,7 @@ async fn again<M: Subject>(
 }
 
 /// The same with the textbook model.
-async fn by_the_book<M: Subject>(
-    bench: &mut Bench<'_, M>,
-    prompt: &[u32],
-    ids: &[u32],
-) -> Result<(Vec<f64>, Option<Difference>)> {
+async fn by_the_book(bench: &mut Bench<'_>, prompt: &[u32], ids: &[u32]) -> Result<(Vec<f64>, Option<Difference>)> {
     let (mut prefix, mut times, mut difference) = (prompt.to_vec(), Vec::new(), None);
     for (step, &id) in ids.iter().enumerate() {
         let (logits, ms) = textbook_logits(bench, &prefix).await?;
@@ -193,7 +190,7 @@ async fn by_the_book<M: Subject>(
 }
 
 /// The textbook model's logits after the last of `ids`, and the milliseconds that took.
-async fn textbook_logits<M: Subject>(bench: &Bench<'_, M>, ids: &[u32]) -> Result<(Vec<f32>, f64)> {
+async fn textbook_logits(bench: &Bench<'_>, ids: &[u32]) -> Result<(Vec<f32>, f64)> {
     let Some(model) = bench.model.gpt2() else { return Ok((Vec::new(), 0.0)) };
     let mut ms = 0.0;
     let mut before = bench.desk.now();
@@ -217,13 +214,7 @@ async fn textbook_logits<M: Subject>(bench: &Bench<'_, M>, ids: &[u32]) -> Resul
     Ok((logits, ms))
 }
 
-fn differs<M: Subject>(
-    bench: &Bench<'_, M>,
-    way: &'static str,
-    step: usize,
-    id: u32,
-    logits: &[f32],
-) -> Option<Difference> {
+fn differs(bench: &Bench<'_>, way: &'static str, step: usize, id: u32, logits: &[f32]) -> Option<Difference> {
     let (other, logit) = distribution::best(logits);
     (other != id).then(|| Difference {
         way,
@@ -240,8 +231,9 @@ fn row(
     cached: &[Produced],
     naive: &[Vec<f64>],
     book: Option<Vec<f64>>,
-    difference: Option<Difference>,
+    differences: Vec<Difference>,
 ) -> NaiveRow {
+    let same = |way| differences.iter().all(|difference| difference.way != way);
     let (naive_positions, cached_positions) = (naive_positions(prompt, n), prompt + n - 1);
     let cached: Vec<_> = cached.iter().map(|produced| produced.step_ms.clone()).collect();
     let spread = |runs: &[Vec<f64>]| Spread::of(&runs.iter().map(|steps| steps.iter().sum()).collect::<Vec<f64>>());
@@ -262,8 +254,9 @@ fn row(
         naive_us_per_position: 1000.0 * naive_spread.median / naive_positions as f64,
         cached_us_per_position: 1000.0 * cached_spread.median / cached_positions as f64,
         textbook_us_per_position: textbook_ms.map(|ms| 1000.0 * ms / naive_positions as f64),
-        equal: difference.is_none(),
-        difference,
+        equal: same("naive"),
+        textbook_equal: book.as_ref().map(|_| same("textbook")),
+        differences,
         steps: NaiveSteps {
             cached_ms: by_step(&cached),
             naive_ms: by_step(naive),

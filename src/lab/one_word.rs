@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::spec::{ExperimentSpec, n, texts};
 use super::stats::median;
@@ -64,7 +63,7 @@ pub struct OneWordSummary {
     pub median_first_difference: Option<f64>,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<OneWordSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<OneWordSummary> {
     let (n, within) = (bench.options.count("n"), bench.options.count("within") as u32);
     let pairs: Vec<_> = bench.options.texts("prompts").iter().map(|text| Pair::of(text)).collect::<Result<_>>()?;
     bench.desk.expect(2 * pairs.len());

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution;
 use super::spec::{ExperimentSpec, n, texts};
@@ -79,7 +78,7 @@ struct Outcome {
     step_ms: f64,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<PrecisionSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<PrecisionSummary> {
     let prompts = bench.options.texts("prompts");
     let n = bench.options.count("n");
     let prompts: Vec<_> = prompts.iter().map(|text| bench.encode(text, n)).collect::<Result<_>>()?;
@@ -132,12 +131,7 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<PrecisionSummar
     Ok(PrecisionSummary { tokens: text.len() as u32, left_out })
 }
 
-async fn measure<M: Subject>(
-    bench: &mut Bench<'_, M>,
-    prompts: &[Vec<u32>],
-    n: usize,
-    text: &[u32],
-) -> Result<Outcome> {
+async fn measure(bench: &mut Bench<'_>, prompts: &[Vec<u32>], n: usize, text: &[u32]) -> Result<Outcome> {
     let (mut outputs, mut ms, mut steps) = (Vec::new(), 0.0, 0);
     for prompt in prompts {
         let produced = bench.produce(prompt, n).await?;

@@ -3,7 +3,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution::{self, Chance, Piece};
 use super::spec::{ExperimentSpec, SEED, TALE, n, prompt, temperature};
@@ -71,7 +70,7 @@ pub struct SampledCheckSummary {
     pub expected_run: Option<f64>,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<SampledCheckSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<SampledCheckSummary> {
     let n = bench.options.count("n");
     let prompt = bench.encode(bench.options.text("prompt"), n)?;
     let [temperature, target] = ["temperature", "target_temperature"].map(|name| bench.options.number(name));

@@ -2,12 +2,11 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution::{self, Piece};
 use super::filters::{self, Filter};
 use super::spec::{ExperimentSpec, IDS, SEED, TALE, prompt, temperature};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::{OptionRange, OptionSpec};
 use crate::sampler::UniformRng;
 use crate::settings::Settings;
@@ -18,6 +17,12 @@ pub const SPEC: ExperimentSpec = ExperimentSpec {
     options: &[
         prompt(TALE),
         IDS,
+        OptionSpec {
+            name: "position",
+            range: OptionRange::Integer { min: 0, max: 4096 },
+            default: "0",
+            help: "How many tokens of the text to read before the choice. 0 = all.",
+        },
         OptionSpec { help: "Below 1: sharper. Above 1: flatter. 0: only the most likely token.", ..temperature("0.8") },
         OptionSpec {
             name: "top_k",
@@ -100,8 +105,10 @@ pub struct Removed {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
 pub struct SamplingSummary {
-    /// The text before the token.
-    pub text: String,
+    /// The tokens of the whole text.
+    pub text: Vec<Piece>,
+    /// How many of them come before the choice.
+    pub position: u32,
     /// Entropy of the model's own distribution, in bits.
     pub entropy_bits: f64,
     /// Entropy of the distribution that is drawn from, in bits.
@@ -122,8 +129,17 @@ pub struct SamplingSummary {
     pub reused: bool,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<SamplingSummary> {
-    let prefix = bench.prompt(1)?;
+pub async fn run(bench: &mut Bench<'_>) -> Result<SamplingSummary> {
+    let mut prefix = bench.prompt(1)?;
+    let text = prefix.iter().map(|&id| bench.piece(id)).collect();
+    let position = bench.options.count("position");
+    if position > prefix.len() {
+        let sentence = format!("`position` must be at most {}, the number of tokens; got {position}", prefix.len());
+        return Err(Error::new(ErrorKind::InvalidOption, sentence));
+    }
+    if position > 0 {
+        prefix.truncate(position);
+    }
     let (logits, reused) = logits(bench, &prefix).await?;
     let options = &bench.options;
     let settings = Settings {
@@ -168,7 +184,8 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<SamplingSummary
     }
     let rest = |all: &[f64]| (1.0 - shown.iter().map(|&id| all[id as usize]).sum::<f64>()).max(0.0);
     Ok(SamplingSummary {
-        text: bench.tokenizer.decode(&prefix),
+        text,
+        position: prefix.len() as u32,
         entropy_bits: distribution::entropy_bits(own.iter().copied()),
         filtered_entropy_bits: distribution::entropy_bits(filtered.kept.iter().copied()),
         kept: filtered.kept.iter().filter(|&&probability| probability > 0.0).count() as u32,
@@ -182,7 +199,7 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<SamplingSummary
 }
 
 /// The logits after `prefix`, and whether they were still there.
-async fn logits<M: Subject>(bench: &mut Bench<'_, M>, prefix: &[u32]) -> Result<(Vec<f32>, bool)> {
+async fn logits(bench: &mut Bench<'_>, prefix: &[u32]) -> Result<(Vec<f32>, bool)> {
     if let Some((_, logits)) = bench.memory.borrow().logits.as_ref().filter(|(ids, _)| ids == prefix) {
         return Ok((logits.clone(), true));
     }

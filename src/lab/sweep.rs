@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::{Bench, Produced};
 use super::spec::{ExperimentSpec, prompt, repeats};
 use super::stats::{Line, Spread, median};
@@ -87,7 +86,7 @@ pub struct SweepSummary {
     pub prompt_tokens_per_output_token: Option<f64>,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<SweepSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<SweepSummary> {
     let [prompts, outputs] = ["prompt_lengths", "output_lengths"].map(|name| sorted(bench.options.counts(name)));
     let [fixed_prompt, fixed_output] = ["fixed_prompt", "fixed_output"].map(|name| bench.options.count(name));
     let long = prompts.last().copied().unwrap_or(fixed_prompt).max(2);
@@ -107,7 +106,7 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<SweepSummary> {
     }
     let repeats = bench.options.count("repeats");
     bench.desk.expect(repeats * arms.iter().map(|(_, _, output)| output + 1).sum::<usize>());
-    bench.produce(&text[..1], 2).await?;
+    bench.warm_up(&text[..1]).await?;
 
     let mut rows = Vec::new();
     for (arm, prompt, output) in arms {
@@ -125,7 +124,7 @@ pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<SweepSummary> {
 }
 
 /// As many tokens as the longest prompt has, of the given text over and over.
-fn source<M: Subject>(bench: &Bench<'_, M>, longest: usize) -> Result<Vec<u32>> {
+fn source(bench: &Bench<'_>, longest: usize) -> Result<Vec<u32>> {
     let ids = bench.encode(bench.options.text("prompt"), 1)?;
     Ok(ids.into_iter().cycle().take(longest).collect())
 }

@@ -58,10 +58,10 @@ struct Trial<'a> {
     cancel_after: usize,
 }
 
-fn attempt<M: Subject>(
+fn attempt(
     name: &str,
     options: Value,
-    model: &mut M,
+    model: &mut dyn Subject,
     tokenizer: &Tokenizer,
     trial: Trial<'_>,
 ) -> Result<Left> {
@@ -87,7 +87,7 @@ fn attempt<M: Subject>(
 }
 
 /// Does an experiment to its end.
-fn left<M: Subject>(name: &str, options: Value, model: &mut M, tokenizer: &Tokenizer) -> Left {
+fn left(name: &str, options: Value, model: &mut dyn Subject, tokenizer: &Tokenizer) -> Left {
     let trial = Trial { clock: &Clock::default(), memory: &RefCell::default(), cancel_after: usize::MAX };
     attempt(name, options, model, tokenizer, trial).unwrap_or_else(|error| panic!("{name}: {error}"))
 }

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution::Piece;
 use super::spec::{ExperimentSpec, texts};
@@ -84,7 +83,7 @@ pub struct TokensSummary {
     pub missed: u32,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<TokensSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<TokensSummary> {
     let (text, stop) = (bench.options.text("text"), bench.options.text("stop"));
     let left = bench.options.texts("left");
     if let Some(long) =

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Subject;
 use super::bench::Bench;
 use super::distribution::{self, Chance, Piece};
 use super::spec::{ExperimentSpec, IDS, TALE, n, prompt};
@@ -67,7 +66,7 @@ pub struct TraceSummary {
     pub probability: f64,
 }
 
-pub async fn run<M: Subject>(bench: &mut Bench<'_, M>) -> Result<TraceSummary> {
+pub async fn run(bench: &mut Bench<'_>) -> Result<TraceSummary> {
     let [n, most] = ["n", "candidates"].map(|name| bench.options.count(name));
     let choices: Vec<u32> = bench.options.counts("choices").into_iter().map(|id| id as u32).collect();
     let prompt = bench.prompt(n)?;

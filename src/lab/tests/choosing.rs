@@ -79,6 +79,8 @@ fn the_sampling_bench_says_where_probabilities_go() {
     near(&summary["rest_probability"], 0.0625);
 
     assert_eq!(bench(json!({"prompt": "y"})).summary["reused"], false, "another text");
+    let summary = bench(json!({"ids": [10, 11, 12], "position": 2})).summary;
+    assert_eq!((&summary["position"], summary["text"].as_array().unwrap().len()), (&json!(2), 3));
     // The penalty concerns tokens of the text.
     let ids = json!({"ids": [10, 11], "temperature": 1, "top_p": 1, "repetition_penalty": 2});
     let Left { rows, .. } = bench(ids);

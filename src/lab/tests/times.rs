@@ -83,7 +83,7 @@ fn a_broken_cache_is_found_with_the_gap_of_the_logits() {
     let Left { rows, summary, .. } = left("naive", options, &mut model, &tokenizer);
     // The fourth token is chosen after six positions; with the cache it is token 5, with a logit of 9.25 there and 0 here.
     assert_eq!(summary["equal"], false);
-    let difference = &rows[0]["difference"];
+    let difference = &rows[0]["differences"][0];
     assert_eq!(
         (&difference["way"], &difference["step"], &difference["logit_gap"]),
         (&json!("naive"), &json!(3), &json!(9.0))

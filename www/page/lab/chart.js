@@ -30,7 +30,8 @@ import { svg } from './svg.js';
 /** @typedef {{ title: string, x: Axis, y: Axis, marks: readonly (Series | Bars | Rule)[], height?: number }} Chart */
 
 const FONT = 12;
-const MARGIN = { top: 22, right: 14, bottom: 40, left: 46 };
+/** Space around the plot, for ticks and titles. @param {Pick<Chart, 'x' | 'y'>} chart */
+const marginOf = ({ x, y }) => ({ top: y.title ? 22 : 8, right: 14, bottom: x.title ? 40 : 24, left: 46 });
 /** Below this width labels of series stand above the chart and not in it. */
 const NARROW = 520;
 
@@ -58,6 +59,7 @@ export function chart(chart) {
 /** @param {Chart} chart @param {number} width @param {HTMLElement} readout */
 function draw({ title, x, y, marks, height = 260 }, width, readout) {
   const narrow = width < NARROW;
+  const MARGIN = marginOf({ x, y });
   const xs = scale(x, values(marks, 0), [MARGIN.left, width - MARGIN.right]);
   const ys = scale(y, values(marks, 1), [height - MARGIN.bottom, MARGIN.top]);
   const root = svg('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': title, class: 'chart-drawing' });
@@ -107,7 +109,7 @@ function draw({ title, x, y, marks, height = 260 }, width, readout) {
   }
   const legend = narrow && labels.length > 1;
   if (legend) labels.length = 0;
-  for (const { text, x, y, tone, end } of apart(labels, height)) {
+  for (const { text, x, y, tone, end } of apart(labels, MARGIN.top, height - MARGIN.bottom)) {
     root.append(svg('text', { class: `label ${tone}`, x, y, 'text-anchor': end ? 'end' : 'start' }, text));
   }
   follow(root, { marks, xs, ys, width, height, x, y }, readout);
@@ -120,19 +122,18 @@ function key(marks) {
     ? [make('span', {}, make('i', { class: `key-${tone}${kind === 'rule' ? ' key-rule' : ''}`, 'aria-hidden': 'true' }), label), ' '] : [])));
 }
 
-/** Moves labels apart that would stand on one another. @template {{ text: string, x: number, y: number, end: boolean }} T @param {T[]} labels @param {number} height */
-function apart(labels, height) {
+/** Moves labels up that would stand on one another. @template {{ text: string, x: number, y: number, end: boolean }} T @param {T[]} labels @param {number} top @param {number} bottom */
+function apart(labels, top, bottom) {
   const wide = (/** @type {T} */ { text }) => text.length * FONT * 0.56;
   const placed = /** @type {T[]} */ ([]);
-  for (const label of [...labels].sort((a, b) => a.y - b.y)) {
+  for (const label of [...labels].sort((a, b) => b.y - a.y)) {
     const left = (/** @type {T} */ one) => (one.end ? one.x - wide(one) : one.x);
-    let { y } = label;
-    y = Math.max(y, MARGIN.top);
+    let y = Math.min(Math.max(label.y, top), bottom - 4);
     for (const other of placed) {
       const beside = left(label) + wide(label) < left(other) || left(other) + wide(other) < left(label);
-      if (!beside && Math.abs(other.y - y) < FONT + 3) y = other.y + FONT + 3;
+      if (!beside && Math.abs(other.y - y) < FONT + 3) y = other.y - FONT - 3;
     }
-    placed.push({ ...label, y: Math.min(y, height - MARGIN.bottom - 4) });
+    placed.push({ ...label, y });
   }
   return placed;
 }
@@ -180,6 +181,7 @@ function values(marks, dimension) {
 function follow(root, { marks, xs, width, height, x, y }, readout) {
   const series = marks.flatMap((mark) => (mark.kind === 'line' || mark.kind === 'dots' || mark.kind === 'steps' ? [mark] : []));
   const bars = marks.flatMap((mark) => (mark.kind === 'bars' ? mark.bars : []));
+  const MARGIN = marginOf({ x, y });
   const line = svg('line', { class: 'pointer', y1: MARGIN.top, y2: height - MARGIN.bottom, visibility: 'hidden' });
   root.append(line);
   const show = (/** @type {(value: number) => string} */ format, /** @type {number} */ value) => format(value);

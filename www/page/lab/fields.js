@@ -5,7 +5,9 @@ import { escapeStop, parseStops } from '../escapes.js';
 
 /** @typedef {import('../../types/OptionSpec.js').OptionSpec} OptionSpec */
 /** @typedef {HTMLInputElement | HTMLTextAreaElement} Control */
-/** @typedef {{ spec: OptionSpec, control: Control, error: HTMLElement }} Field */
+/** @typedef {{ spec: OptionSpec, control: Control, slider: HTMLInputElement | null, error: HTMLElement }} Field */
+/** @typedef {string | number | boolean | readonly (string | number)[]} Value */
+/** @typedef {{ [name: string]: readonly [min: number, max: number, step: number] }} Sliders */
 
 /** Names of the options, for people. @type {{ [name: string]: string }} */
 const LABELS = {
@@ -20,16 +22,24 @@ const LABELS = {
 
 export class Fields {
   /** @type {Map<string, Field>} */ #fields = new Map();
+  /** @type {Map<string, { spec: OptionSpec, value: Value }>} Options without a field. */ #hidden = new Map();
+  #sliders;
 
   /**
    * @param {readonly OptionSpec[]} specs
    * @param {readonly string[]} first names of the options to show at once; the others are folded away
    * @param {readonly string[]} hidden names of the options that the panel sets itself
+   * @param {Sliders} sliders of some numbers
    * @param {HTMLElement} form is filled
    */
-  constructor(specs, first, hidden, form) {
+  constructor(specs, first, hidden, sliders, form) {
+    this.#sliders = sliders;
     const byName = new Map(specs.map((spec) => [spec.name, spec]));
     const shown = first.flatMap((name) => byName.get(name) ?? []);
+    for (const name of hidden) {
+      const spec = byName.get(name);
+      if (spec) this.#hidden.set(name, { spec, value: JSON.parse(spec.default) });
+    }
     const others = specs.filter(({ name }) => !first.includes(name) && !hidden.includes(name));
     form.append(make('div', { class: 'lab-fields' }, ...shown.map((spec) => this.#make(spec))));
     if (others.length > 0) {
@@ -52,17 +62,17 @@ export class Fields {
     else control = make('input', { ...attributes, type: 'text', inputmode: range.type === 'integer' ? 'numeric' : range.type === 'number' ? 'decimal' : 'text', size: '1' });
     const error = make('p', { id: `${id}-error`, class: 'field-error' });
     control.addEventListener('change', () => this.#judge(name));
-    this.#fields.set(name, { spec, control, error });
+    const reach = this.#sliders[name];
+    const slider = reach ? make('input', { type: 'range', min: reach[0], max: reach[1], step: reach[2], tabindex: '-1', 'aria-hidden': 'true' }) : null;
+    // The field beside it says the same to those who do not see it, and takes the arrow keys' place.
+    slider?.addEventListener('input', () => { control.value = slider.value; });
+    control.addEventListener('input', () => { if (slider) slider.value = control.value; });
+    this.#fields.set(name, { spec, control, slider, error });
     this.set(name, /** @type {any} */ (spec.default === '' ? '' : JSON.parse(spec.default)));
     const kind = range.type === 'flag' ? 'check' : range.type === 'strings' || name === 'text' ? 'wide' : range.type === 'text' ? 'long' : range.type === 'numbers' ? 'middle' : 'short';
     const label = make('label', { for: id }, LABELS[name] ?? name);
     const texts = help ? [make('p', { id: `${id}-help` }, `${spec.help}${range.type === 'strings' ? ' One per line; \\n is a line break.' : range.type === 'numbers' ? ' With commas between them.' : ''}`)] : [];
-    return make('div', { class: `lab-field ${kind}` }, ...(range.type === 'flag' ? [control, label] : [label, control]), ...texts, error);
-  }
-
-  /** @param {string} name */
-  has(name) {
-    return this.#fields.has(name);
+    return make('div', { class: `lab-field ${kind}` }, ...(range.type === 'flag' ? [control, label] : [label, control, ...(slider ? [slider] : [])]), ...texts, error);
   }
 
   /** @param {string} name @returns {Control | undefined} */
@@ -70,14 +80,25 @@ export class Fields {
     return this.#fields.get(name)?.control;
   }
 
-  /** @param {string} name @param {string | number | boolean | readonly (string | number)[]} value */
+  /** Gives options without a field their defaults. @param {readonly string[]} [names] all if absent */
+  reset(names = [...this.#hidden.keys()]) {
+    for (const name of names) {
+      const option = this.#hidden.get(name);
+      if (option) option.value = JSON.parse(option.spec.default);
+    }
+  }
+
+  /** @param {string} name @param {Value} value */
   set(name, value) {
+    const hidden = this.#hidden.get(name);
+    if (hidden) hidden.value = value;
     const field = this.#fields.get(name);
     if (!field) return;
-    const { control, spec } = field;
+    const { control, spec, slider } = field;
     if (control.type === 'checkbox') /** @type {HTMLInputElement} */ (control).checked = value === true || value === 'true';
     else if (Array.isArray(value)) control.value = spec.range.type === 'strings' ? value.map((text) => escapeStop(String(text))).join('\n') : value.join(', ');
     else control.value = control instanceof HTMLInputElement && spec.range.type === 'text' ? escapeStop(String(value)) : String(value);
+    if (slider) slider.value = control.value;
   }
 
   /**
@@ -85,6 +106,13 @@ export class Fields {
    * @param {string} name @param {readonly string[]} values @returns {string | null} what is wrong
    */
   fill(name, values) {
+    const hidden = this.#hidden.get(name);
+    if (hidden) {
+      const numbers = values.join(',').split(',').filter((text) => text !== '').map(Number);
+      if (!numbers.every((number) => Number.isInteger(number) && number >= 0)) return 'must be whole numbers';
+      hidden.value = hidden.spec.range.type === 'numbers' ? numbers : numbers[0] ?? 0;
+      return null;
+    }
     const field = this.#fields.get(name);
     if (!field) return 'is not a setting of this experiment';
     const { type } = field.spec.range;
@@ -97,7 +125,7 @@ export class Fields {
 
   /** The values, or null if one is wrong; then its field says so and has the focus. @returns {Record<string, unknown> | null} */
   read() {
-    /** @type {Record<string, unknown>} */ const values = {};
+    /** @type {Record<string, unknown>} */ const values = Object.fromEntries([...this.#hidden].map(([name, { value }]) => [name, value]));
     /** @type {Control | null} */ let wrong = null;
     for (const [name, field] of this.#fields) {
       if (!this.#judge(name)) wrong ??= field.control;
@@ -114,6 +142,9 @@ export class Fields {
   /** What differs from the defaults, for a link. @returns {[name: string, value: string][]} */
   changed() {
     /** @type {[string, string][]} */ const changed = [];
+    for (const [name, { spec, value }] of this.#hidden) {
+      if (JSON.stringify(value) !== JSON.stringify(JSON.parse(spec.default))) changed.push([name, Array.isArray(value) ? value.join(',') : String(value)]);
+    }
     for (const [name, field] of this.#fields) {
       const { value } = this.#valueOf(field);
       if (value === undefined || JSON.stringify(value) === JSON.stringify(field.spec.default === '' ? undefined : JSON.parse(field.spec.default))) continue;

@@ -16,7 +16,7 @@ import { png, standalone } from './svg.js';
  * What a panel can do besides showing.
  * @typedef {object} Desk
  * @property {Record<string, unknown>} conditions of what is shown
- * @property {(options: Record<string, string | number | boolean | readonly (string | number)[]>) => void} again sets options and runs
+ * @property {(options: Record<string, import('./fields.js').Value>) => void} again sets options and runs
  * @property {() => number[]} lastRun the ids of the last run on the page, prompt and output; none if there is none
  */
 
@@ -27,7 +27,9 @@ import { png, standalone } from './svg.js';
  * @property {string} name the experiment
  * @property {string} lead what it asks and does
  * @property {readonly string[]} first options that are shown at once
- * @property {readonly string[]} [hidden] options that the panel sets itself
+ * @property {readonly string[]} [hidden] options that the panel sets itself; a change of the prompt resets them
+ * @property {readonly string[]} [resets] those that the button resets
+ * @property {import('./fields.js').Sliders} [sliders]
  * @property {string} [run] what its button says
  * @property {boolean} [live] whether a change of an option runs it again
  * @property {boolean} [usesLastRun] whether it can look at the last run instead of a prompt
@@ -79,15 +81,14 @@ export class Panel {
     this.#last.hidden = true;
     this.#last.addEventListener('click', () => this.#useLastRun());
     this.#stop.addEventListener('click', () => this.#activity.stop());
-    this.#form.addEventListener('submit', (event) => {
+    const begin = (/** @type {Event} */ event) => {
       event.preventDefault();
+      this.#fields?.reset(spec.resets ?? []);
       void this.run();
-    });
+    };
+    this.#form.addEventListener('submit', begin);
     // A click, because a sandboxed frame may not submit the form.
-    this.#run.addEventListener('click', (event) => {
-      event.preventDefault();
-      void this.run();
-    });
+    this.#run.addEventListener('click', begin);
     if (spec.live) this.#form.addEventListener('input', () => this.#runSoon());
     this.#progress.hidden = true;
     const title = questionOf(spec.name);
@@ -141,7 +142,8 @@ export class Panel {
     const spec = experiments?.find(({ name }) => name === this.#spec.name);
     if (spec && !this.#fields) {
       const holder = make('div', {});
-      this.#fields = new Fields(spec.options, this.#spec.first, this.#spec.hidden ?? [], holder);
+      this.#fields = new Fields(spec.options, this.#spec.first, this.#spec.hidden ?? [], this.#spec.sliders ?? {}, holder);
+      this.#fields.control('prompt')?.addEventListener('input', () => this.#fields?.reset());
       this.#form.prepend(holder);
       this.#takeLinked();
     }
@@ -161,6 +163,7 @@ export class Panel {
 
   #useLastRun() {
     const ids = this.#parts.lastRun();
+    this.#fields?.reset();
     this.#fields?.set('ids', ids);
     void this.run();
   }
@@ -239,8 +242,8 @@ export class Panel {
     const shown = tabled ? tabled(rows) : rows;
     this.#result.replaceChildren(
       ...whole,
-      ...(columns && shown.length > 0 ? [table(shown, columns, `All rows of “${questionOf(name)}”`)] : []),
-      this.#foot(found));
+      ...(columns && shown.length > 0 ? [table(shown, columns, `All rows of “${questionOf(name)}”`)] : []));
+    this.#result.append(this.#foot(found)); // what can be saved depends on what is shown
   }
 
   /** The conditions, and the files. @param {Findings} found */

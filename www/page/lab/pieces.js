@@ -39,10 +39,17 @@ export const ms = (ms) => (ms < 0.0095 ? '< 0.01 ms' : ms >= 10_000 ? `${number(
 
 /** @param {number} share from 0 to 1 */
 export const percent = (share) => {
+  if (share === 0) return '0 %';
   const percents = 100 * share;
-  if (percents > 0 && percents < 0.01) return `${percents.toExponential(0).replace('e', ' × 10^').replace('+', '')} %`;
+  if (percents > 0 && percents < 0.01) return power(share);
   return `${percents >= 99.95 ? percents.toFixed(0) : percents >= 10 ? percents.toFixed(0) : percents >= 1 ? percents.toFixed(1) : percents.toFixed(2)} %`;
 };
+
+/** A small number as a power of ten. @param {number} value */
+export function power(value) {
+  const exponent = Math.round(Math.log10(value));
+  return `10${String(exponent).replace(/[-\d]/g, (sign) => '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'.charAt(sign === '-' ? 0 : Number(sign) + 1))}`;
+}
 
 /** @param {string} text at most this many characters of it @param {number} [most] */
 export const short = (text, most = 60) => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);

@@ -1,6 +1,7 @@
+import { make } from '../../dom.js';
 import { integer } from '../../format.js';
 import { chart } from '../chart.js';
-import { figure, percent, short } from '../pieces.js';
+import { figure, many, percent, power, short } from '../pieces.js';
 
 /** @typedef {import('../../../types/EosRow.js').EosRow} EosRow */
 /** @typedef {import('../../../types/EosSummary.js').EosSummary} EosSummary */
@@ -18,18 +19,20 @@ export const eos = {
     ];
   },
   draw(rows) {
-    const tones = /** @type {const} */ (['accent', 'warm', 'ink', 'quiet']);
-    const drawing = chart({
-      title: 'Probability of the end-of-text token at each step',
-      x: { title: 'output token', min: 1 },
-      y: { title: 'probability of the end, on a log scale', log: true, min: 1e-8, max: 1, format: percent },
-      height: 300,
-      marks: rows.map(({ probabilities }, place) => ({
-        kind: 'line', tone: tones[place % tones.length] ?? 'ink', dashed: place >= tones.length, label: `${place + 1}`,
-        points: probabilities.map((probability, step) => /** @type {const} */ ([step + 1, Math.max(probability, 1e-8)])),
-      })),
-    });
-    return [figure('One line for each prompt, by its number in the table.', drawing)];
+    const most = Math.max(...rows.map(({ tokens }) => tokens));
+    const drawings = rows.map(({ prompt, probabilities, stop_reason, tokens, max_step, max_probability }, place) => make('div', { class: 'lab-small' },
+      make('p', {}, make('b', {}, `${place + 1}`), ` ${short(prompt, 70)} `, make('span', { class: 'muted' }, stop_reason === 'eos' ? `ended by itself after ${many(tokens, 'token')}` : `most: ${percent(max_probability)} at token ${max_step + 1}`)),
+      chart({
+        title: `Probability of the end after “${short(prompt)}”`,
+        height: 104,
+        x: { title: place === rows.length - 1 ? 'output token' : '', min: 1, max: most },
+        y: { title: '', log: true, min: 1e-8, max: 1, at: [1e-8, 1e-4, 1], format: (value) => (value === 1 ? '1' : power(value)) },
+        marks: [
+          { kind: 'line', tone: 'accent', points: probabilities.map((probability, step) => /** @type {const} */ ([step + 1, Math.max(probability, 1e-8)])) },
+          { kind: 'dots', tone: stop_reason === 'eos' ? 'warm' : 'ink', points: [[max_step + 1, max_probability]] },
+        ],
+      })));
+    return [figure('The probability of the end-of-text token at each step, on a log scale from one in a hundred million to 1. The dot is the most it had.', ...drawings)];
   },
   columns: [
     { name: 'prompt', text: true, of: ({ prompt }) => short(prompt) },

@@ -204,6 +204,7 @@ export const inside = {
   name: 'inside',
   lead: 'To choose the next token, each head of each block takes something from the tokens before it. Choose a token, a block and a head. The textbook model computes this, slowly and in plain sight.',
   first: ['prompt'],
+  hidden: ['ids'],
   usesLastRun: true,
   run: 'Look',
   figures(_, { layers, heads, tokens, sink_share, decided_at, ms: took }) {

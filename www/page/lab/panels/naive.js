@@ -13,13 +13,13 @@ export const naive = {
   name: 'naive',
   lead: 'Without a cache, the whole text is run again for every token. With the KV cache, each step runs one position. Both choose the same tokens; count what they process.',
   first: ['prompt', 'lengths'],
-  figures(rows, { waste_factor, slowdown, equal }) {
+  figures(rows, { waste_factor, slowdown, equal, textbook_equal }) {
     const last = /** @type {NaiveRow} */ (rows.at(-1));
     return [
       { value: times(waste_factor), what: 'positions processed', note: `${integer(last.naive_positions)} instead of ${integer(last.cached_positions)} for ${integer(last.tokens)} tokens` },
       { value: times(slowdown), what: 'time', note: `${ms(last.naive_ms)} instead of ${ms(last.cached_ms)}` },
       ...(last.textbook_ms === null ? [] : [{ value: times(last.textbook_ms / last.cached_ms), what: 'textbook ÷ cached', note: `${ms(last.textbook_ms)} in plain matrix operations` }]),
-      { value: equal ? 'yes' : 'no', what: 'the same tokens', note: equal ? 'at every step of every row' : 'see the row that says so' },
+      { value: equal ? 'yes' : 'no', what: 'the same tokens', note: textbook_equal === false ? 'the textbook model, in f32, differs at a near tie' : equal ? 'at every step of every row' : 'see the table' },
     ];
   },
   draw(rows) {
@@ -47,7 +47,7 @@ export const naive = {
     { name: 'ms, textbook', of: ({ textbook_ms }) => textbook_ms },
     { name: 'µs per position, naive', of: ({ naive_us_per_position }) => naive_us_per_position },
     { name: 'µs per position, cached', of: ({ cached_us_per_position }) => cached_us_per_position },
-    { name: 'same tokens', text: true, of: ({ equal, difference }) => (difference ? `no: ${difference.way} at step ${difference.step}, logits ${difference.logit_gap.toFixed(3)} apart` : equal) },
+    { name: 'same tokens', text: true, of: ({ equal, differences }) => `${equal ? 'yes' : 'no'}${differences.map(({ way, step, logit_gap }) => `; ${way} differs at step ${step}, logits ${logit_gap.toFixed(3)} apart`).join('')}` },
   ],
   read: 'For n tokens the naive loop processes prefixes of growing length, so its work grows with the square of n. The cached loop processes each position once. The time grows less than the work, because many positions in one pass share one reading of the weights.',
   not: 'what the cache costs: memory for the keys and values of every position. The ratio depends on the length, the model and the machine.',

@@ -20,6 +20,8 @@ export const sampling = {
   name: 'sampling',
   lead: 'The model gives every token a probability. Then rules change them, and a coin is drawn. Move a rule and see where the probabilities go; the model does not run again.',
   first: ['prompt', 'temperature', 'top_k', 'top_p', 'min_p', 'repetition_penalty'],
+  hidden: ['ids', 'position'],
+  sliders: { temperature: [0, 2, 0.05], top_k: [0, 100, 1], top_p: [0.05, 1, 0.01], min_p: [0, 0.5, 0.01], repetition_penalty: [0.5, 2, 0.05] },
   run: 'Show',
   live: true,
   usesLastRun: true,
@@ -30,7 +32,7 @@ export const sampling = {
       ...removed.map(({ filter, tokens, mass }) => ({ value: `−${percent(mass)}`, what: `removed by ${FILTERS[filter] ?? filter}`, note: many(tokens, 'token') })),
     ];
   },
-  draw(rows, { rest_probability, rest_filtered_probability, rest_drawn }) {
+  draw(rows, { rest_probability, rest_filtered_probability, rest_drawn, text, position }, { again, conditions }) {
     const most = Math.max(...rows.map(({ probability, filtered_probability }) => Math.max(probability, filtered_probability)));
     const draws = rows.reduce((sum, { drawn }) => sum + drawn, rest_drawn);
     const line = (/** @type {string} */ text, /** @type {number} */ before, /** @type {number} */ after, /** @type {number} */ drawn, /** @type {string} */ note, removed = false) => make('tr', { class: removed ? 'removed' : undefined },
@@ -42,9 +44,16 @@ export const sampling = {
       make('td', { class: 'text' }, note));
     const body = rows.map(({ text, probability, filtered_probability, drawn, removed_by, penalised }) => line(label(text) || '∅', probability, filtered_probability, drawn,
       [penalised && 'penalised', removed_by && `removed by ${FILTERS[removed_by]}`].filter(Boolean).join(', '), removed_by !== null));
-    return [figure(
+    const redraw = make('button', { type: 'button', class: 'button quiet' }, 'Draw again');
+    redraw.addEventListener('click', () => again({ seed: Number(conditions.seed ?? 0) + 1 }));
+    const places = make('div', { class: 'token-row', role: 'group', 'aria-label': 'The text: choose the token to look at' }, ...text.map(({ text }, place) => {
+      const one = make('button', { type: 'button', class: `token-cell${place >= position ? ' later' : ''}${place === position ? ' asks' : ''}`, disabled: place === 0, 'aria-pressed': String(place === position) }, label(text) || '∅');
+      one.addEventListener('click', () => again({ position: place }));
+      return one;
+    }), ...(position < text.length ? [] : [make('span', { class: 'token-cell asks' }, '?')]));
+    return [figure('The choice is made at the frame. Choose another token of the text to see what else could have stood there.', places), figure(
       make('span', { class: 'chart-key' }, make('span', {}, make('i', { class: 'key-quiet' }), 'by the model'), ' ', make('span', {}, make('i', { class: 'key-accent' }), 'after the rules'), ' ',
-        ...(draws ? [make('span', {}, make('i', { class: 'key-warm' }), `drawn, of ${integer(draws)}`)] : [])),
+        ...(draws ? [make('span', {}, make('i', { class: 'key-warm' }), `drawn, of ${integer(draws)}`), ' ', redraw] : [])),
       make('div', { class: 'scroll lab-scroll lab-bars', tabindex: '0', role: 'region', 'aria-label': 'The most likely tokens' }, make('table', {},
         make('thead', {}, make('tr', {}, ...['token', '', 'model', 'after', 'drawn', ''].map((name, place) => make(name ? 'th' : 'td', { ...(name && { scope: 'col' }), class: place === 0 || place === 5 ? 'text' : undefined }, name)))),
         make('tbody', {}, ...body, line('everything else', rest_probability, rest_filtered_probability, rest_drawn, '')))))];

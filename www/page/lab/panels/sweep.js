@@ -33,7 +33,7 @@ export const sweep = {
       { value: prompt_line ? ms(prompt_line.slope) : '–', what: 'per prompt token' },
       { value: output_line ? ms(output_line.slope) : '–', what: 'per output token' },
       { value: ratio === null ? '–' : number(Number(ratio.toPrecision(2))), what: 'prompt tokens cost as much as one output token' },
-      ...(long && short ? [{ value: `${percent(long.prefill_share)} and ${percent(short.prefill_share)}`, what: 'of the time is prefill', note: `for ${integer(long.prompt_tokens)} + ${integer(long.output_tokens)} and for ${integer(short.prompt_tokens)} + ${integer(short.output_tokens)} tokens` }] : []),
+      ...(long && short ? [{ value: percent(long.prefill_share), what: `of the time is prefill, for ${integer(long.prompt_tokens)} + ${integer(long.output_tokens)} tokens`, note: `${percent(short.prefill_share)} for ${integer(short.prompt_tokens)} + ${integer(short.output_tokens)}; ${ms(long.total_ms)} and ${ms(short.total_ms)} in all` }] : []),
     ];
   },
   draw(rows, { prompt_line, output_line }) {

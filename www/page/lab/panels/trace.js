@@ -36,6 +36,7 @@ export const trace = {
   lead: 'The decoder by hand. Read the prefix, look at the candidates, take one, and read again. No step can be opened before the one it needs.',
   first: ['prompt', 'n'],
   hidden: ['ids', 'choices'],
+  resets: ['choices'],
   run: 'Begin',
   figures(rows, { text, probability }) {
     return [
