@@ -57,6 +57,18 @@ pub trait LanguageModel {
     /// As [`feed`](Self::feed), with the logits of every position of `ids` (`ids.len()` rows of `vocab_size`).
     fn score(&mut self, ids: &[u32]) -> Result<Vec<Vec<f32>>>;
 
+    /// As [`score`](Self::score), but hands the logits of each position to `each`, with its place in `ids`, instead of
+    /// holding all of them: a vocabulary times many positions is a lot of memory.
+    ///
+    /// # Errors
+    /// As [`feed`](Self::feed); then `each` was not called.
+    fn score_each(&mut self, ids: &[u32], each: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        for (place, logits) in self.score(ids)?.iter().enumerate() {
+            each(place, logits);
+        }
+        Ok(())
+    }
+
     /// Forgets all positions from `len` on. Does nothing if fewer are held.
     fn truncate(&mut self, len: usize);
 

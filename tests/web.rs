@@ -11,6 +11,8 @@ mod hostile;
 mod identity;
 #[path = "web/kernels.rs"]
 mod kernels;
+#[path = "web/lab.rs"]
+mod lab;
 #[path = "web/memory.rs"]
 mod memory;
 #[path = "web/page.rs"]

@@ -26,10 +26,14 @@ use network::{Network, Workspace};
 pub use readers_trial::{MIN_BYTES as TRIAL_BYTES, warm_up};
 use reference::Reference;
 
+/// Positions whose logits [`score_each`](LanguageModel::score_each) computes at a time: a multiple of the six that the
+/// kernels take together.
+const SCORED: usize = 12;
+
 /// A GPT-2 model with its KV cache.
 ///
 /// Logits do not depend on how ids are split into calls: `feed(a)` then `feed(b)` gives the same bits as `feed(a ++ b)`,
-/// and row `i` of `score` the same bits as a `feed` that ends there.
+/// and row `i` of `score`, and of `score_each`, the same bits as a `feed` that ends there.
 pub struct Gpt2 {
     config: Config,
     network: Network,
@@ -178,6 +182,21 @@ impl LanguageModel for Gpt2 {
             row.extend_from_slice(logits);
         }
         Ok(rows)
+    }
+
+    fn score_each(&mut self, ids: &[u32], each: &mut dyn FnMut(usize, &[f32])) -> Result<()> {
+        self.prepare(ids, 0)?;
+        let Self { network, cache, work, logits, config } = self;
+        memory::try_reserve(logits, SCORED * config.vocab_size)?;
+        network.hidden(ids, cache, work);
+        for first in (0..ids.len()).step_by(SCORED) {
+            let rows = first..ids.len().min(first + SCORED);
+            network.logits(rows.clone(), work, logits);
+            for (place, logits) in rows.zip(logits.chunks_exact(config.vocab_size)) {
+                each(place, logits);
+            }
+        }
+        Ok(())
     }
 
     fn truncate(&mut self, len: usize) {

@@ -15,8 +15,8 @@ use crate::text::Tokenizer;
 /// For so long an experiment may go on without a turn, in milliseconds.
 const TURN_MS: f64 = 8.0;
 
-/// The most positions of a pass. With GPT-2's vocabulary their logits take 26 MB.
-const MOST_AT_ONCE: usize = 128;
+/// The most positions of a pass.
+const MOST_AT_ONCE: usize = 256;
 
 /// So long a pass may take, in milliseconds, where one position takes less.
 const PASS_MS: f64 = 1000.0;
@@ -62,7 +62,7 @@ pub struct Desk<'a> {
 pub struct Produced {
     /// The ids.
     pub ids: Vec<u32>,
-    /// Milliseconds until each was chosen; for the first that is the prefill.
+    /// Milliseconds until each was chosen, the choice included; for the first that is the prefill.
     pub step_ms: Vec<f64>,
 }
 
@@ -199,7 +199,9 @@ impl Bench<'_> {
         let (mut logits, mut ms) = self.prefill(prompt).await?;
         let mut produced = Produced { ids: Vec::with_capacity(n), step_ms: Vec::with_capacity(n) };
         loop {
+            let before = self.desk.now();
             let (id, _) = distribution::best(&logits);
+            ms += self.desk.now() - before;
             produced.ids.push(id);
             produced.step_ms.push(ms);
             if produced.ids.len() == n {
@@ -210,8 +212,8 @@ impl Bench<'_> {
     }
 
     /// Forgets everything, processes `ids` and hands the logits after each to `each`, with its place. That is one pass, or
-    /// several where one would take long or much memory: how long a step takes is `step_ms`. Returns the milliseconds, which
-    /// `each` is no part of, and the number of passes.
+    /// several where one would take long: how long a step takes is `step_ms`. Returns the milliseconds, `each` included, and
+    /// the number of passes.
     pub async fn score(
         &mut self,
         ids: &[u32],
@@ -219,17 +221,16 @@ impl Bench<'_> {
         mut each: impl FnMut(usize, &[f32]),
     ) -> Result<(f64, u32)> {
         self.model.truncate(0);
-        let (mut ms, mut passes, mut place) = (0.0, 0, 0);
+        let (mut ms, mut passes, mut first) = (0.0, 0, 0);
+        let (tokenizer, mut masked) = (self.tokenizer, Vec::new());
         for chunk in ids.chunks(positions_at_once(step_ms)) {
             let before = self.desk.now();
-            let rows = self.model.score(chunk)?;
+            self.model.score_each(chunk, &mut |place, logits| {
+                each(first + place, distribution::only_tokens(logits, tokenizer, &mut masked));
+            })?;
             ms += self.desk.now() - before;
             passes += 1;
-            for mut row in rows {
-                distribution::mask(&mut row, self.tokenizer);
-                each(place, &row);
-                place += 1;
-            }
+            first += chunk.len();
             self.desk.turn().await?;
         }
         Ok((ms, passes))
@@ -238,7 +239,7 @@ impl Bench<'_> {
 
 /// How many positions a pass has at most where a step takes `step_ms`. One of many takes no longer than a step.
 fn positions_at_once(step_ms: f64) -> usize {
-    ((PASS_MS / step_ms.max(1e-3)) as usize).clamp(MOST_AT_ONCE / 8, MOST_AT_ONCE)
+    ((PASS_MS / step_ms.max(1e-3)) as usize).clamp(MOST_AT_ONCE / 16, MOST_AT_ONCE)
 }
 
 impl<'a> Desk<'a> {

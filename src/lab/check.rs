@@ -38,7 +38,7 @@ pub struct CheckRow {
     pub ratio: f64,
     /// `naive_ms / check_ms`.
     pub naive_ratio: f64,
-    /// Passes that the check took: 1, or more where one would hold too much memory.
+    /// Passes that the check took: 1, or more where one would take long.
     pub passes: u32,
     /// The range of `produce_ms`.
     pub produce_spread: Spread,

@@ -35,6 +35,17 @@ pub fn mask(logits: &mut Vec<f32>, tokenizer: &Tokenizer) {
     }
 }
 
+/// The same without changing `logits`: `buffer` holds the changed ones, where something must change.
+pub fn only_tokens<'a>(logits: &'a [f32], tokenizer: &Tokenizer, buffer: &'a mut Vec<f32>) -> &'a [f32] {
+    if tokenizer.holes().is_empty() {
+        return &logits[..logits.len().min(tokenizer.len())];
+    }
+    buffer.clear();
+    buffer.extend_from_slice(logits);
+    mask(buffer, tokenizer);
+    buffer
+}
+
 /// The greatest logit and its id; of equals, the lowest id.
 pub fn best(logits: &[f32]) -> (u32, f32) {
     (0..).zip(logits).fold((0, f32::NEG_INFINITY), |best, (id, &logit)| if logit > best.1 { (id, logit) } else { best })

@@ -158,6 +158,19 @@ fn wrong_names_and_values_are_refused_by_name() {
     }
 }
 
+/// The page's index must have the same experiments, with the same questions; so must the document.
+#[test]
+fn every_list_of_experiments_agrees() {
+    let page = include_str!("../../www/page/lab/questions.js");
+    let document = include_str!("../../docs/lab.md");
+    assert_eq!(page.matches("\n      ['").count(), EXPERIMENTS.len());
+    for ExperimentSpec { name, question, .. } in EXPERIMENTS {
+        assert!(page.contains(&format!("['{name}', '{question}']")), "questions.js, {name}");
+        let section = format!("## {name}\n\n**{}", question.trim_end_matches('?'));
+        assert!(document.contains(&section), "docs/lab.md, {name}");
+    }
+}
+
 /// Whatever the model, the options beside it are the smallest.
 #[test]
 fn every_experiment_runs_on_a_real_model_and_can_be_cancelled() {

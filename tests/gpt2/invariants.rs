@@ -65,6 +65,14 @@ proptest! {
             prop_assert_eq!(bits(feeding.feed(&[*id]).unwrap()), bits(score));
         }
         prop_assert_eq!(scoring.len(), feeding.len());
+
+        scoring.truncate(before.len());
+        let mut places = Vec::new();
+        scoring.score_each(&ids, &mut |place, logits| {
+            assert_eq!(bits(logits), bits(&scores[place]));
+            places.push(place);
+        }).unwrap();
+        prop_assert_eq!(places, (0..ids.len()).collect::<Vec<_>>());
     }
 
     #[test]

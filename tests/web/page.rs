@@ -11,7 +11,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use web_sys::Blob;
 
 /// The events that end a request.
-pub const ENDS: [&str; 5] = ["ready", "done", "error", "unloaded", "pong"];
+pub const ENDS: [&str; 6] = ["ready", "done", "experiment_done", "error", "unloaded", "pong"];
 
 /// What is called for each event as it comes, before the worker goes on.
 type Listener = Box<dyn FnMut(&Page, &Value)>;

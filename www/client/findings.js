@@ -17,6 +17,6 @@
  * @returns {Findings}
  */
 export function findings({ name, gpt2_web, identity, findings: { options, machine, summary } }, rows) {
-  const browser = navigator.userAgent;
+  const browser = globalThis.navigator?.userAgent ?? null; // none outside a browser
   return { experiment: name, conditions: { ...identity, ...options, ...machine, browser, gpt2_web }, rows, summary };
 }

@@ -23,7 +23,7 @@ export class Lab {
     this.#root = root;
     this.#parts = parts;
     const nav = make('nav', { class: 'lab-index', 'aria-label': 'Questions' }, ...GROUPS.map(({ title, questions }) => make('section', {},
-      make('h3', { class: 'eyebrow' }, title),
+      make('h2', { class: 'eyebrow' }, title),
       make('ul', {}, ...questions.map(([name, question]) => make('li', {}, make('a', { href: `#lab=${name}`, 'data-name': name }, question)))))));
     this.#select.append(...GROUPS.map(({ title, questions }) => make('optgroup', { label: title },
       ...questions.map(([name, question]) => make('option', { value: name }, question)))));

@@ -184,8 +184,8 @@ export class Panel {
     }
     const options = fields.read();
     if (!options) return;
+    this.#running = true; // before the activity changes, which shows the button that stops
     const signal = this.#activity.begin('running');
-    this.#running = true;
     const quiet = this.#spec.live === true && this.#found !== null;
     this.#begin(quiet);
     /** @type {import('../../types/Row.js').Row[]} */ const rows = [];
@@ -224,6 +224,13 @@ export class Panel {
     if (!cancelled || !this.#found) this.#found = found;
     this.#message.textContent = cancelled ? `Stopped after ${found.rows.length} row${found.rows.length === 1 ? '' : 's'}.${this.#found === found ? '' : ' The result before is still shown.'}` : '';
     if (this.#found === found) this.#draw(found);
+    if (!cancelled && !this.#spec.live) this.#showAnswer();
+  }
+
+  /** Brings the answer into view where it came below the fold, as on a phone. */
+  #showAnswer() {
+    const answer = this.#result.querySelector('.lab-figures');
+    if (answer && answer.getBoundingClientRect().bottom > innerHeight) answer.scrollIntoView({ block: 'start' });
   }
 
   /** @param {Findings} found */

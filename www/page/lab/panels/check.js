@@ -22,7 +22,7 @@ export const check = {
       { value: `${integer(last.agree)} of ${integer(last.tokens)}`, what: 'positions agree' },
       { value: times(last.naive_ratio), what: 'naive loop ÷ one pass' },
       { value: times(last.ratio), what: 'cached loop ÷ one pass' },
-      { value: ms(last.check_ms), what: `to check all ${integer(last.tokens)}`, ...(last.passes > 1 && { note: `in ${last.passes} passes, for memory` }) },
+      { value: ms(last.check_ms), what: `to check all ${integer(last.tokens)}`, ...(last.passes > 1 && { note: `in ${last.passes} passes` }) },
     ];
   },
   draw(rows, { naive_steps_ms, produce_steps_ms }) {

@@ -196,7 +196,7 @@ function choice(name, options, value, change) {
   const select = make('select', { id }, ...options.map(([value, text]) => make('option', { value: value ?? '' }, text ?? '')));
   select.value = value;
   select.addEventListener('change', () => change(select.value));
-  return make('div', { class: 'lab-field short' }, make('label', { for: id }, name), select);
+  return make('div', { class: 'lab-field select' }, make('label', { for: id }, name), select);
 }
 
 /** @type {import('../panel.js').PanelSpec<Attention | Lens, InsideSummary>} */
