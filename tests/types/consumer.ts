@@ -1,6 +1,6 @@
 // A TypeScript program that uses the client, checked with the strictest options. Each `@ts-expect-error` marks a mistake that
 // the types must catch: if the next line is no error, the check fails.
-import { Gpt2Error, Gpt2Web, type CatalogEntry, type GenerateOptions, type Loaded, type RunEvent } from '../../target/types/gpt2-web.js';
+import { Gpt2Error, Gpt2Web, findings, type CatalogEntry, type Findings, type GenerateOptions, type Loaded, type RunEvent } from '../../target/types/gpt2-web.js';
 
 const gpt2 = new Gpt2Web({ base: '/gpt2-web/', stall_ms: 0 });
 const loaded: Loaded = await gpt2.loadEmbedded({ onProgress: ({ stage, done, total }) => console.log(stage, done / (total ?? done)) });
@@ -18,6 +18,12 @@ for await (const event of gpt2.generate('Once upon a time', { ...options, signal
   if (event.type === 'dome') break;
   // @ts-expect-error: text is a string
   if (event.type === 'delta') event.text.toFixed();
+}
+
+const rows: Findings['rows'] = [];
+for await (const event of gpt2.experiment('check', { n: 8 })) {
+  if (event.type === 'row') rows.push(event.row);
+  if (event.type === 'experiment_done') findings(event, rows).conditions['model'];
 }
 
 // @ts-expect-error: there is no option of this name

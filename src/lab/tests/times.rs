@@ -42,7 +42,10 @@ fn naive_counts_positions_and_times_by_hand() {
 }
 
 /// A model that forgets what it read before if it is fed one by one, as one with a broken cache would.
-struct Forgetful(Known<Box<dyn Fn(&[u32]) -> Vec<f32>>>);
+struct Forgetful(Known<Says>);
+
+/// Ids to logits.
+type Says = Box<dyn Fn(&[u32]) -> Vec<f32>>;
 
 impl LanguageModel for Forgetful {
     fn vocab_size(&self) -> usize {
@@ -77,7 +80,7 @@ impl Subject for Forgetful {}
 #[test]
 fn a_broken_cache_is_found_with_the_gap_of_the_logits() {
     let tokenizer = gpt2_tokenizer();
-    let says: Box<dyn Fn(&[u32]) -> Vec<f32>> = Box::new(letters(&tokenizer));
+    let says: Says = Box::new(letters(&tokenizer));
     let mut model = Forgetful(Known::new(tokenizer.len(), says));
     let options = json!({"prompt": "one two three", "lengths": [6], "repeats": 1});
     let Left { rows, summary, .. } = left("naive", options, &mut model, &tokenizer);
