@@ -8,6 +8,38 @@ use crate::options::{Given, OptionRange, OptionSpec, RawOptions};
 /// The largest seed: the largest integer a JavaScript number holds exactly.
 pub const MAX_SEED: u64 = (1 << 53) - 1;
 
+/// Tokens kept by rank.
+pub const TOP_K: OptionSpec = OptionSpec {
+    name: "top_k",
+    range: OptionRange::Integer { min: 0, max: u32::MAX as u64 },
+    default: "0",
+    help: "Samples from the k most likely tokens. 0 = off.",
+};
+
+/// Probability mass kept.
+pub const TOP_P: OptionSpec = OptionSpec {
+    name: "top_p",
+    range: OptionRange::Number { min: 0.0, max: Some(1.0), open: true },
+    default: "0.95",
+    help: "Samples from the fewest top tokens whose probabilities add up to this. 1 = off.",
+};
+
+/// Least probability relative to the best token.
+pub const MIN_P: OptionSpec = OptionSpec {
+    name: "min_p",
+    range: OptionRange::Number { min: 0.0, max: Some(1.0), open: false },
+    default: "0",
+    help: "Drops tokens below this fraction of the top token's probability. 0 = off.",
+};
+
+/// The penalty on tokens seen.
+pub const REPETITION_PENALTY: OptionSpec = OptionSpec {
+    name: "repetition_penalty",
+    range: OptionRange::Number { min: 0.0, max: None, open: true },
+    default: "1",
+    help: "Makes tokens already in the prompt or output less likely. 1 = off.",
+};
+
 /// Every option of a run. The page draws its controls from the same rows.
 pub const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
@@ -22,30 +54,10 @@ pub const OPTIONS: &[OptionSpec] = &[
         default: "0.8",
         help: "Divides the logits. Below 1: safer, more repetitive. Above 1: more varied. 0: always the most likely token.",
     },
-    OptionSpec {
-        name: "top_k",
-        range: OptionRange::Integer { min: 0, max: u32::MAX as u64 },
-        default: "0",
-        help: "Samples from the k most likely tokens. 0 = off.",
-    },
-    OptionSpec {
-        name: "top_p",
-        range: OptionRange::Number { min: 0.0, max: Some(1.0), open: true },
-        default: "0.95",
-        help: "Samples from the fewest top tokens whose probabilities add up to this. 1 = off.",
-    },
-    OptionSpec {
-        name: "min_p",
-        range: OptionRange::Number { min: 0.0, max: Some(1.0), open: false },
-        default: "0",
-        help: "Drops tokens below this fraction of the top token's probability. 0 = off.",
-    },
-    OptionSpec {
-        name: "repetition_penalty",
-        range: OptionRange::Number { min: 0.0, max: None, open: true },
-        default: "1",
-        help: "Makes tokens already in the prompt or output less likely. 1 = off.",
-    },
+    TOP_K,
+    TOP_P,
+    MIN_P,
+    REPETITION_PENALTY,
     OptionSpec {
         name: "seed",
         range: OptionRange::Integer { min: 0, max: MAX_SEED },

@@ -5,9 +5,9 @@ use std::cell::{Cell, RefCell};
 use serde::Serialize;
 
 use super::distribution::{self, Piece};
+use super::host::{Host, Memory, Subject};
 use super::spec::Options;
 use super::stats::{Spread, quantile};
-use super::{Host, Memory, Row, Subject};
 use crate::error::{Error, ErrorKind, Result};
 use crate::generate::chunks::ChunkSize;
 use crate::text::Tokenizer;
@@ -48,7 +48,7 @@ pub struct Bench<'a> {
     pub memory: &'a RefCell<Memory>,
 }
 
-/// Time, progress and rows.
+/// Time and progress.
 pub struct Desk<'a> {
     host: &'a dyn Host,
     turned: Cell<f64>,
@@ -287,11 +287,6 @@ impl<'a> Desk<'a> {
     /// Says that all is done, also where less was to do than expected.
     pub fn finish(&self) {
         self.host.progress(self.total.get(), self.total.get());
-    }
-
-    /// Posts a row.
-    pub fn row(&self, row: impl Into<Row>) {
-        self.host.row(row.into());
     }
 
     /// Times the fixed computation once. Experiments that time something do that between their measurements.

@@ -96,7 +96,7 @@ pub struct CancelSummary {
     pub without_prefix: String,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<CancelSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(CancelRow)) -> Result<CancelSummary> {
     let (n, runs) = (bench.options.count("n"), bench.options.count("runs"));
     let prompt = bench.options.text("prompt").to_owned();
     let ids = bench.encode(&prompt, n.max(SUFFIX + FOLLOWING))?;
@@ -113,7 +113,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<CancelSummary> {
         let at_ms = random.next_f64() * whole.ms();
         let row = cancelled(bench, &prompt, run, n, at_ms).await?;
         bench.desk.probe();
-        bench.desk.row(row.clone());
+        post(row.clone());
         bench.desk.advance(1);
         rows.push(row);
     }

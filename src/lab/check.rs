@@ -78,7 +78,7 @@ pub struct CheckSummary {
     pub naive_steps_ms: Vec<f64>,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<CheckSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(CheckRow)) -> Result<CheckSummary> {
     let n = bench.options.count("n");
     let prompt = bench.encode(bench.options.text("prompt"), n)?;
     let repeats = bench.options.count("repeats");
@@ -107,7 +107,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<CheckSummary> {
     for tokens in lengths {
         bench.desk.probe();
         let row = check(bench, &prompt, &ids[..tokens], &runs, &naive, repeats).await?;
-        bench.desk.row(row);
+        post(row);
     }
     Ok(CheckSummary { text: bench.tokenizer.decode(&ids), produce_steps_ms: steps, naive_steps_ms: naive })
 }

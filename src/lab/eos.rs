@@ -64,7 +64,7 @@ pub struct EosSummary {
     pub max_probability: f64,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<EosSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(EosRow)) -> Result<EosSummary> {
     let eos = bench.tokenizer.eos().filter(|&eos| (eos as usize) < bench.model.vocab_size()).ok_or_else(|| {
         let sentence =
             "this model's tokenizer has no end-of-text token, so there is nothing to watch; load another model";
@@ -78,7 +78,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<EosSummary> {
         let mut random = UniformRng::new(bench.options.number("seed") as u64);
         let row = watch(bench, eos, prompt, n, temperature, &mut random).await?;
         bench.desk.advance(n - row.tokens as usize);
-        bench.desk.row(row.clone());
+        post(row.clone());
         rows.push(row);
     }
     Ok(EosSummary {

@@ -98,7 +98,7 @@ pub struct Repetition {
     pub mean_logprob: f64,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<GreedySummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(GreedyRow)) -> Result<GreedySummary> {
     let [n, seeds, ngram] = ["n", "seeds", "ngram"].map(|name| bench.options.count(name));
     let temperatures = bench.options.numbers("temperatures");
     let first = bench.options.number("seed") as u64;
@@ -130,7 +130,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<GreedySummary> {
             repeats,
             text: chosen.text,
         };
-        bench.desk.row(row.clone());
+        post(row.clone());
         bench.desk.advance(1);
         rows.push(row);
     }

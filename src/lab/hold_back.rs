@@ -112,7 +112,7 @@ impl Waiting {
     }
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<HoldBackSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(HoldBackRow)) -> Result<HoldBackSummary> {
     let (n, temperature) = (bench.options.count("n"), bench.options.number("temperature"));
     let (stop, paces) = (bench.options.texts("stop"), bench.options.numbers("paces"));
     let prompt = bench.encode(bench.options.text("prompt"), n)?;
@@ -137,7 +137,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<HoldBackSummary> {
         waiting.went(&out, steps, bench.desk.now(), &paces);
         text.push_str(&out);
         steps += 1;
-        post(bench, &waiting, &out);
+        post_last(post, &waiting, &out);
         bench.desk.advance(1);
         if steps < n && reached.is_none() {
             logits = bench.step(id).await?.0;
@@ -150,15 +150,16 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<HoldBackSummary> {
         reached = stops.push(&decoded, &mut out).or_else(|| stops.finish(&mut out));
         waiting.went(&out, steps, bench.desk.now(), &paces);
         text.push_str(&out);
-        post(bench, &waiting, &out);
+        post_last(post, &waiting, &out);
     }
     bench.desk.probe();
     Ok(summarise(&waiting, text, steps, reached.map(|index| stop[index].clone()), &paces))
 }
 
-fn post(bench: &Bench<'_>, waiting: &Waiting, out: &str) {
+/// Posts the row that `out` has just made, if it made one.
+fn post_last(post: &dyn Fn(HoldBackRow), waiting: &Waiting, out: &str) {
     if let Some(row) = waiting.rows.last().filter(|_| !out.is_empty()) {
-        bench.desk.row(row.clone());
+        post(row.clone());
     }
 }
 

@@ -27,6 +27,17 @@ pub const SPEC: ExperimentSpec = ExperimentSpec {
 /// The most tokens to look at. Each has a row for every head, and a row for every layer.
 const MOST_TOKENS: usize = 128;
 
+/// A row of one of the two tables.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
+#[serde(untagged)]
+pub enum InsideRow {
+    /// Where one query looks.
+    Attention(Attention),
+    /// What a layer would have said.
+    Lens(Lens),
+}
+
 /// Where one query looks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(all(test, not(target_arch = "wasm32")), derive(ts_rs::TS))]
@@ -91,7 +102,7 @@ pub struct InsideSummary {
     pub ms: f64,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<InsideSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(InsideRow)) -> Result<InsideSummary> {
     let ids = bench.prompt(1)?;
     if ids.len() > MOST_TOKENS {
         let sentence =
@@ -124,7 +135,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<InsideSummary> {
             if n > 1 {
                 sinks.push(Sink { layer, head, share: mean(rows[1..].iter().map(|row| row.weights[0])) });
             }
-            rows.into_iter().for_each(|row| bench.desk.row(row));
+            rows.into_iter().for_each(|row| post(InsideRow::Attention(row)));
         }
         bench.desk.advance(1);
         bench.desk.turn().await?;
@@ -146,14 +157,14 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<InsideSummary> {
     for (place, best) in lens.iter().enumerate() {
         let candidates = best.candidates(|id| bench.piece(id));
         let first = &candidates[0];
-        bench.desk.row(Lens {
+        post(InsideRow::Lens(Lens {
             layer: (place / n) as u32,
             position: (place % n) as u32,
             token: first.piece.text.clone(),
             token_id: first.piece.token_id,
             probability: first.probability,
             candidates,
-        });
+        }));
     }
     bench.desk.advance(config.n_layer);
     let chosen = |layer: usize, position: usize| lens[layer * n + position].top[0].0;

@@ -55,7 +55,7 @@ pub struct LatencySummary {
     pub percentiles_ms: [f64; 3],
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<LatencySummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(LatencyRow)) -> Result<LatencySummary> {
     let n = bench.options.count("n");
     let prompt = bench.encode(bench.options.text("prompt"), n.min(2))?;
     // What fits.
@@ -72,7 +72,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<LatencySummary> {
         let ms;
         (logits, ms) = bench.step(distribution::best(&logits).0).await?;
         let row = LatencyRow { step: step as u32, position: position as u32, ms };
-        bench.desk.row(row.clone());
+        post(row.clone());
         bench.desk.advance(1);
         rows.push(row);
     }

@@ -83,7 +83,7 @@ pub struct Cap {
     pub saved_share: f64,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<LengthsSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(LengthsRow)) -> Result<LengthsSummary> {
     let [n, runs] = ["n", "runs"].map(|name| bench.options.count(name));
     let (temperature, stop) = (bench.options.number("temperature"), bench.options.texts("stop"));
     let first = bench.options.number("seed") as u64;
@@ -102,7 +102,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<LengthsSummary> {
             stop_reason: chosen.reason,
             text: chosen.text,
         };
-        bench.desk.row(row.clone());
+        post(row.clone());
         bench.desk.advance(1);
         rows.push(row);
     }

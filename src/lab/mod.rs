@@ -15,6 +15,7 @@ mod eos;
 mod filters;
 mod greedy;
 mod hold_back;
+mod host;
 mod inside;
 mod latency;
 mod lengths;
@@ -30,16 +31,14 @@ mod tokens;
 mod trace;
 
 use std::cell::RefCell;
-use std::pin::Pin;
 
 use serde::Serialize;
 
 pub use bench::Machine;
+pub use host::{Host, Memory, Subject};
 pub use spec::{ExperimentSpec, Options};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::gpt2::Gpt2;
-use crate::model::{LanguageModel, ScriptedModel};
 use crate::options::{RawOptions, nearest};
 use crate::text::Tokenizer;
 use bench::{Bench, Desk};
@@ -64,47 +63,6 @@ pub const EXPERIMENTS: &[ExperimentSpec] = &[
     inside::SPEC,
 ];
 
-/// A model that experiments can be done with.
-pub trait Subject: LanguageModel {
-    /// The model as GPT-2, whose inside can be looked into.
-    fn gpt2(&self) -> Option<&Gpt2> {
-        None
-    }
-}
-
-impl Subject for ScriptedModel {}
-
-impl Subject for Gpt2 {
-    fn gpt2(&self) -> Option<&Gpt2> {
-        Some(self)
-    }
-}
-
-/// What one experiment leaves to the next with the same model.
-#[derive(Debug, Default)]
-pub struct Memory {
-    /// The ids of a prefix, and the logits after it: the sampling bench looks at these again and again.
-    pub(crate) logits: Option<(Vec<u32>, Vec<f32>)>,
-}
-
-/// What runs an experiment.
-pub trait Host {
-    /// Milliseconds from any fixed moment; never runs backwards.
-    fn now(&self) -> f64;
-
-    /// Lets waiting messages be handled.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Cancelled`] once the experiment was cancelled.
-    fn turn(&self) -> Pin<Box<dyn Future<Output = Result<()>> + '_>>;
-
-    /// Takes the next row.
-    fn row(&self, row: Row);
-
-    /// Takes how far the experiment is, in units of its own.
-    fn progress(&self, done: usize, total: usize);
-}
-
 macro_rules! findings {
     ($($experiment:ident: $row:ident, $summary:ident;)*) => {
         $(pub use $experiment::{$row, $summary};)*
@@ -116,8 +74,6 @@ macro_rules! findings {
         pub enum Row {
             $(#[doc = concat!("Of the experiment in `", stringify!($experiment), ".rs`.")]
             $row($row),)*
-            /// Of `inside.rs`: what a layer would have said.
-            Lens(Lens),
         }
 
         /// What an experiment says of all its rows.
@@ -159,15 +115,9 @@ findings! {
     trace: TraceRow, TraceSummary;
     lengths: LengthsRow, LengthsSummary;
     sampling: SamplingRow, SamplingSummary;
-    inside: Attention, InsideSummary;
+    inside: InsideRow, InsideSummary;
 }
-pub use inside::Lens;
-
-impl From<Lens> for Row {
-    fn from(row: Lens) -> Self {
-        Self::Lens(row)
-    }
-}
+pub use inside::{Attention, Lens};
 
 /// How an experiment ended, and under which conditions it ran.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -194,8 +144,8 @@ pub fn prepare(name: &str, raw: &RawOptions) -> Result<(&'static ExperimentSpec,
     Ok((spec, Options::from_raw(spec.options, raw)?))
 }
 
-/// Does an experiment that was [prepared](prepare). The rows it posted before it was cancelled are right as they are. What
-/// the model held is forgotten.
+/// Does an experiment that was [prepared](prepare), and hands its rows to `post` as they come. Those that came before it was
+/// cancelled are right as they are. What the model held is forgotten.
 ///
 /// # Errors
 /// Whatever the model reports; [`ErrorKind::InvalidOption`] for options that do not fit this model.
@@ -205,11 +155,12 @@ pub async fn run(
     tokenizer: &Tokenizer,
     memory: &RefCell<Memory>,
     host: &dyn Host,
+    post: &dyn Fn(Row),
 ) -> Result<Findings> {
     let desk = Desk::new(host);
     let mut bench = Bench { model, tokenizer, options, desk: &desk, memory };
     let outcome = match desk.turn().await {
-        Ok(()) => experiment(spec.name, &mut bench).await,
+        Ok(()) => experiment(spec.name, &mut bench, post).await,
         Err(error) => Err(error),
     };
     bench.model.truncate(0);
@@ -225,24 +176,24 @@ pub async fn run(
 }
 
 /// Does the experiment of that name.
-async fn experiment(name: &str, bench: &mut Bench<'_>) -> Result<Summary> {
+async fn experiment(name: &str, bench: &mut Bench<'_>, post: &dyn Fn(Row)) -> Result<Summary> {
     match name {
-        "naive" => naive::run(bench).await.map(Summary::from),
-        "check" => check::run(bench).await.map(Summary::from),
-        "sampled-check" => sampled_check::run(bench).await.map(Summary::from),
-        "eos" => eos::run(bench).await.map(Summary::from),
-        "sweep" => sweep::run(bench).await.map(Summary::from),
-        "latency" => latency::run(bench).await.map(Summary::from),
-        "tokens" => tokens::run(bench).await.map(Summary::from),
-        "hold-back" => hold_back::run(bench).await.map(Summary::from),
-        "cancel" => cancel::run(bench).await.map(Summary::from),
-        "one-word" => one_word::run(bench).await.map(Summary::from),
-        "precision" => precision::run(bench).await.map(Summary::from),
-        "greedy" => greedy::run(bench).await.map(Summary::from),
-        "trace" => trace::run(bench).await.map(Summary::from),
-        "lengths" => lengths::run(bench).await.map(Summary::from),
-        "sampling" => sampling::run(bench).await.map(Summary::from),
-        "inside" => inside::run(bench).await.map(Summary::from),
+        "naive" => naive::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "check" => check::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "sampled-check" => sampled_check::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "eos" => eos::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "sweep" => sweep::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "latency" => latency::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "tokens" => tokens::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "hold-back" => hold_back::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "cancel" => cancel::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "one-word" => one_word::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "precision" => precision::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "greedy" => greedy::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "trace" => trace::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "lengths" => lengths::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "sampling" => sampling::run(bench, &|row| post(row.into())).await.map(Summary::from),
+        "inside" => inside::run(bench, &|row| post(row.into())).await.map(Summary::from),
         other => unreachable!("{other} is in EXPERIMENTS but cannot be run"),
     }
 }

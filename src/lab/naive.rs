@@ -119,7 +119,7 @@ pub fn naive_positions(prompt: usize, n: usize) -> usize {
     n * prompt + n * (n - 1) / 2
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<NaiveSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(NaiveRow)) -> Result<NaiveSummary> {
     let mut lengths = bench.options.counts("lengths");
     lengths.sort_unstable();
     lengths.dedup();
@@ -150,7 +150,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<NaiveSummary> {
             None
         };
         let row = row(prompt.len(), n, &cached, &naive, book, differences);
-        bench.desk.row(row.clone());
+        post(row.clone());
         rows.push(row);
     }
     let greatest = |value: fn(&NaiveRow) -> f64| rows.iter().map(value).fold(0.0, f64::max);

@@ -63,7 +63,7 @@ pub struct OneWordSummary {
     pub median_first_difference: Option<f64>,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<OneWordSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(OneWordRow)) -> Result<OneWordSummary> {
     let (n, within) = (bench.options.count("n"), bench.options.count("within") as u32);
     let pairs: Vec<_> = bench.options.texts("prompts").iter().map(|text| Pair::of(text)).collect::<Result<_>>()?;
     bench.desk.expect(2 * pairs.len());
@@ -80,7 +80,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<OneWordSummary> {
         let first_difference = (same < n).then_some(same as u32 + 1);
         firsts.push(first_difference);
         let [text, changed_text, common] = [&a[..], &b[..], &a[..same]].map(|ids| bench.tokenizer.decode(ids));
-        bench.desk.row(OneWordRow { prompt, changed, word, other_word, first_difference, text, changed_text, common });
+        post(OneWordRow { prompt, changed, word, other_word, first_difference, text, changed_text, common });
     }
     Ok(summarise(&firsts, within))
 }

@@ -78,7 +78,7 @@ struct Outcome {
     step_ms: f64,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<PrecisionSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(PrecisionRow)) -> Result<PrecisionSummary> {
     let prompts = bench.options.texts("prompts");
     let n = bench.options.count("n");
     let prompts: Vec<_> = prompts.iter().map(|text| bench.encode(text, n)).collect::<Result<_>>()?;
@@ -124,7 +124,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<PrecisionSummary> {
             }
         };
         let row = compare(reference.as_ref().unwrap_or(&outcome), &outcome, &text, n);
-        bench.desk.row(PrecisionRow { precision: precision.name(), loaded: precision == loaded, weight_bytes, ..row });
+        post(PrecisionRow { precision: precision.name(), loaded: precision == loaded, weight_bytes, ..row });
         reference.get_or_insert(outcome);
     }
     bench.desk.probe();

@@ -70,7 +70,7 @@ pub struct SampledCheckSummary {
     pub expected_run: Option<f64>,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<SampledCheckSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(SampledCheckRow)) -> Result<SampledCheckSummary> {
     let n = bench.options.count("n");
     let prompt = bench.encode(bench.options.text("prompt"), n)?;
     let [temperature, target] = ["temperature", "target_temperature"].map(|name| bench.options.number(name));
@@ -102,7 +102,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<SampledCheckSummary> {
         })
         .await?;
     for row in &rows {
-        bench.desk.row(row.clone());
+        post(row.clone());
         bench.desk.advance(1);
     }
     let expected = mean(rows.iter().map(|row| row.expected_acceptance));

@@ -9,7 +9,7 @@ use super::spec::{ExperimentSpec, IDS, SEED, TALE, prompt, temperature};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{OptionRange, OptionSpec};
 use crate::sampler::UniformRng;
-use crate::settings::Settings;
+use crate::settings::{MIN_P, REPETITION_PENALTY, Settings, TOP_K, TOP_P};
 
 pub const SPEC: ExperimentSpec = ExperimentSpec {
     name: "sampling",
@@ -24,30 +24,10 @@ pub const SPEC: ExperimentSpec = ExperimentSpec {
             help: "How many tokens of the text to read before the choice. 0 = all.",
         },
         OptionSpec { help: "Below 1: sharper. Above 1: flatter. 0: only the most likely token.", ..temperature("0.8") },
-        OptionSpec {
-            name: "top_k",
-            range: OptionRange::Integer { min: 0, max: u32::MAX as u64 },
-            default: "0",
-            help: "Keeps the k most likely tokens. 0 = off.",
-        },
-        OptionSpec {
-            name: "top_p",
-            range: OptionRange::Number { min: 0.0, max: Some(1.0), open: true },
-            default: "0.95",
-            help: "Keeps the fewest top tokens whose probabilities add up to this. 1 = off.",
-        },
-        OptionSpec {
-            name: "min_p",
-            range: OptionRange::Number { min: 0.0, max: Some(1.0), open: false },
-            default: "0",
-            help: "Drops tokens below this fraction of the top token's probability. 0 = off.",
-        },
-        OptionSpec {
-            name: "repetition_penalty",
-            range: OptionRange::Number { min: 0.0, max: None, open: true },
-            default: "1",
-            help: "Makes tokens of the text less likely. 1 = off.",
-        },
+        TOP_K,
+        TOP_P,
+        MIN_P,
+        REPETITION_PENALTY,
         OptionSpec {
             name: "draws",
             range: OptionRange::Integer { min: 0, max: 1_000_000 },
@@ -129,7 +109,7 @@ pub struct SamplingSummary {
     pub reused: bool,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<SamplingSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(SamplingRow)) -> Result<SamplingSummary> {
     let mut prefix = bench.prompt(1)?;
     let text = prefix.iter().map(|&id| bench.piece(id)).collect();
     let position = bench.options.count("position");
@@ -170,7 +150,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<SamplingSummary> {
     let shown = distribution::top(&logits, options.count("most"));
     for (rank, &id) in (1..).zip(&shown) {
         let at = id as usize;
-        bench.desk.row(SamplingRow {
+        post(SamplingRow {
             rank,
             piece: bench.piece(id),
             logit: logits[at].into(),

@@ -86,7 +86,7 @@ pub struct SweepSummary {
     pub prompt_tokens_per_output_token: Option<f64>,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<SweepSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(SweepRow)) -> Result<SweepSummary> {
     let [prompts, outputs] = ["prompt_lengths", "output_lengths"].map(|name| sorted(bench.options.counts(name)));
     let [fixed_prompt, fixed_output] = ["fixed_prompt", "fixed_output"].map(|name| bench.options.count(name));
     let long = prompts.last().copied().unwrap_or(fixed_prompt).max(2);
@@ -117,7 +117,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<SweepSummary> {
             bench.desk.advance(output + 1);
         }
         let row = row(arm, prompt, &runs);
-        bench.desk.row(row.clone());
+        post(row.clone());
         rows.push(row);
     }
     Ok(summarise(&rows))

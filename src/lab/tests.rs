@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::engine::Engine;
 use crate::gpt2::checkpoint::ModelFile;
+use crate::model::LanguageModel;
 use crate::options::OptionRange;
 use models::Clock;
 
@@ -34,10 +35,6 @@ impl Host for Desk<'_> {
     fn turn(&self) -> Pin<Box<dyn Future<Output = Result<()>> + '_>> {
         let cancelled = self.rows.borrow().len() >= self.cancel_after;
         Box::pin(async move { if cancelled { Err(Error::new(ErrorKind::Cancelled, "cancelled")) } else { Ok(()) } })
-    }
-
-    fn row(&self, row: Row) {
-        self.rows.borrow_mut().push(serde_json::to_value(row).unwrap());
     }
 
     fn progress(&self, done: usize, total: usize) {
@@ -72,7 +69,8 @@ fn attempt(
         progress: RefCell::default(),
         cancel_after: trial.cancel_after,
     };
-    let work = run(prepare(name, &raw)?, model, tokenizer, trial.memory, &desk);
+    let post = |row: Row| desk.rows.borrow_mut().push(serde_json::to_value(row).unwrap());
+    let work = run(prepare(name, &raw)?, model, tokenizer, trial.memory, &desk, &post);
     let Poll::Ready(findings) = Box::pin(work).as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("{name} waits for something")
     };

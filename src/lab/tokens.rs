@@ -83,7 +83,7 @@ pub struct TokensSummary {
     pub missed: u32,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<TokensSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(TokensRow)) -> Result<TokensSummary> {
     let (text, stop) = (bench.options.text("text"), bench.options.text("stop"));
     let left = bench.options.texts("left");
     if let Some(long) =
@@ -95,7 +95,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<TokensSummary> {
     let rows = cut(bench.tokenizer, text)?;
     let broken = rows.iter().map(|row| row.alone.matches(char::REPLACEMENT_CHARACTER).count()).sum::<usize>();
     for row in &rows {
-        bench.desk.row(row.clone());
+        post(row.clone());
     }
     bench.desk.turn().await?;
     let alone = bench.tokenizer.encode(stop, false)?;

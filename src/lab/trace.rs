@@ -66,7 +66,7 @@ pub struct TraceSummary {
     pub probability: f64,
 }
 
-pub async fn run(bench: &mut Bench<'_>) -> Result<TraceSummary> {
+pub async fn run(bench: &mut Bench<'_>, post: &dyn Fn(TraceRow)) -> Result<TraceSummary> {
     let [n, most] = ["n", "candidates"].map(|name| bench.options.count(name));
     let choices: Vec<u32> = bench.options.counts("choices").into_iter().map(|id| id as u32).collect();
     let prompt = bench.prompt(n)?;
@@ -99,7 +99,7 @@ pub async fn run(bench: &mut Bench<'_>) -> Result<TraceSummary> {
         };
         probability *= row.probability;
         prefix.push(id);
-        bench.desk.row(row);
+        post(row);
         bench.desk.advance(1);
         if step + 1 < n {
             logits = bench.step(id).await?.0;

@@ -7,7 +7,7 @@ use super::call::Call;
 use super::protocol::Event;
 use super::state::Worker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::lab::{self, Host, Row};
+use crate::lab::{self, Host};
 use crate::options::RawOptions;
 
 /// Time between two reports of the progress, in milliseconds.
@@ -21,7 +21,8 @@ impl Worker {
             return Err(Error::new(ErrorKind::NotLoaded, "there is no model yet; load one first"));
         };
         let host = PageHost { worker: self, call, reported: Cell::new(f64::NEG_INFINITY) };
-        let result = lab::run(prepared, &mut engine.model, &engine.tokenizer, &self.lab, &host).await;
+        let post = |row| self.send_later(Event::Row { id: call.id, row });
+        let result = lab::run(prepared, &mut engine.model, &engine.tokenizer, &self.lab, &host, &post).await;
         let identity = engine.identity.clone();
         self.engine.replace(Some(engine));
         let findings = Box::new(result?);
@@ -59,10 +60,6 @@ impl Host for PageHost<'_> {
             self.worker.queue.run().await?;
             self.unless_cancelled()
         })
-    }
-
-    fn row(&self, row: Row) {
-        self.worker.send_later(Event::Row { id: self.call.id, row });
     }
 
     fn progress(&self, done: usize, total: usize) {
