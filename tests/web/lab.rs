@@ -39,7 +39,8 @@ async fn an_experiment_posts_rows_and_then_its_end() {
     assert_eq!(rows.len(), 2);
     let prompt = rows[0]["prompt_tokens"].as_u64().unwrap();
     assert_eq!(rows[1]["naive_positions"], 6 * prompt + 15);
-    assert_eq!((&rows[1]["equal"], rows[1]["textbook_ms"].as_f64().unwrap() > 0.0), (&json!(true), true));
+    // A time this short may be less than the clock's step.
+    assert!(rows[1]["equal"] == true && rows[1]["textbook_ms"].is_number(), "{}", rows[1]);
     let last = events.iter().rfind(|event| event["type"] == "experiment_progress").unwrap();
     assert_eq!(last["done"], last["total"]);
 }

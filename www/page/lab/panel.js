@@ -4,7 +4,7 @@ import { describe } from '../messages.js';
 import { copy, flash } from '../record.js';
 import { Fields } from './fields.js';
 import { asCsv, asJson, save } from './files.js';
-import { figuresList, table } from './pieces.js';
+import { figuresList, ms, table } from './pieces.js';
 import { questionOf } from './questions.js';
 import { png, standalone } from './svg.js';
 
@@ -255,9 +255,10 @@ export class Panel {
 
   /** The conditions, and the files. @param {Findings} found */
   #foot(found) {
-    const { model, precision, kernel, timer_resolution_ms: tick, browser } = /** @type {Record<string, any>} */ (found.conditions);
+    const { model, precision, kernel, timer_resolution_ms: tick, probe_ms: probe, browser } = /** @type {Record<string, any>} */ (found.conditions);
     const clock = tick > 0 ? `clock ticks every ${tick >= 0.01 ? Number(tick.toPrecision(2)) : '0.01'} ms` : 'clock does not tick';
     const program = /Firefox\/[\d.]+|(?:Headless)?Chrome\/\d+|Version\/[\d.]+(?=.*Safari)/.exec(String(browser))?.[0].replace('/', ' ').replace('Headless', '').replace('Version', 'Safari') ?? 'this browser';
+    const steady = probe ? [`a fixed computation took ${ms(probe.min)} to ${ms(probe.max)}`] : [];
     const button = (/** @type {string} */ label, /** @type {(button: HTMLButtonElement) => unknown} */ act) => {
       const button = make('button', { type: 'button', class: 'button quiet' }, label);
       button.addEventListener('click', () => act(button));
@@ -274,8 +275,8 @@ export class Panel {
       button('SVG', (button) => { const svg = drawing(); if (svg) saved(button, 'svg', picture(svg), 'image/svg+xml'); }),
       button('PNG', async (button) => { const svg = drawing(); if (svg) saved(button, 'png', await png(picture(svg)), 'image/png'); }),
     ] : []);
-    return make('footer', { class: 'lab-foot' },
-      make('p', { class: 'lab-conditions muted' }, [model, precision, kernel, program, clock].join(' · ')),
+    return make('div', { class: 'lab-foot' },
+      make('p', { class: 'lab-conditions muted' }, [model, precision, kernel, program, clock, ...steady].join(' · ')),
       make('div', { class: 'actions' },
         button('CSV', (button) => saved(button, 'csv', asCsv(found), 'text/csv;charset=utf-8')),
         button('JSON', (button) => saved(button, 'json', asJson(found), 'application/json')),
