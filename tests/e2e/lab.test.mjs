@@ -235,10 +235,10 @@ for (const browser of BROWSERS) {
       const visit = await site.served();
       await open(visit, 'trace', 'n=3');
       await run(visit);
-      const open_ = () => visit.page.$$eval('.trace-step:not([hidden])', ({ length }) => length);
-      assert.equal(await open_(), 1, 'no step is open before the one it needs');
+      const opened = () => visit.page.$$eval('.trace-step:not([hidden])', ({ length }) => length);
+      assert.equal(await opened(), 1, 'no step is open before the one it needs');
       await visit.page.click('.trace + .actions .primary');
-      assert.equal(await open_(), 2);
+      assert.equal(await opened(), 2);
       const second = '.trace-step:nth-child(2) .candidates li:nth-child(3) button';
       const text = await visit.page.$eval(`${second} .candidate-text`, ({ textContent }) => textContent);
       await visit.page.click(second);

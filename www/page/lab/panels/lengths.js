@@ -12,11 +12,11 @@ export const lengths = {
   name: 'lengths',
   lead: 'One prompt, many seeds. Each text runs until it ends by itself, reaches a stop string, or reaches the limit. A few long ones can take much of the work.',
   first: ['prompt', 'runs', 'n', 'temperature'],
-  figures(rows, { percentiles: [p50, p95, p99], limited, longest_10_share, fitted_median }) {
+  figures(rows, { percentiles: [p50, p95, p99], limited, longest_1_share, longest_10_share, fitted_median }) {
     return [
       { value: integer(Math.round(p50)), what: 'tokens, median', note: `p95 ${integer(Math.round(p95))}, p99 ${integer(Math.round(p99))}` },
       { value: `${limited} of ${rows.length}`, what: 'texts reached the limit' },
-      { value: percent(longest_10_share), what: 'of all steps go to the longest 10 %' },
+      { value: percent(longest_10_share), what: 'of all steps go to the longest 10 %', note: `${percent(longest_1_share)} to the longest 1 %` },
       { value: fitted_median === null ? '–' : integer(Math.round(fitted_median)), what: 'median of the fitted curve' },
     ];
   },
